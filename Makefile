@@ -1,5 +1,5 @@
 # make lab        set up once, open the first unfinished lesson   (make lab ARGS="--no-browser --port=9999")
-# make progress   which exercises are right, and what comes next (make progress ARGS=FOLDER; ARGS=--help)
+# make progress   which exercises are right, and what comes next (make progress ARGS=submitted; ARGS=--help)
 # make test       set up once, run the tests and the notebooks    (make test ARGS=notebooks/solutions/02_statistics.ipynb;
 #                 as on another processor: make test ARGS="--other-processor notebooks/solutions")
 # make notebooks  build what changed in lessons_src              (make notebooks ARGS=02; ARGS=--help)
@@ -17,7 +17,7 @@
 # make plan            the plan of each session and of four courses, build/plan (teaching/plan)  (make plan ARGS=--pdf: run sheets to print)
 # make class           a class on this machine, as root (teaching/classroom)                (make class ARGS="--learners names.txt"; ARGS=--help)
 #
-# make clean      remove what make made; work/ (the learner's own) stays
+# make clean      remove all that was made; work/ (the learner's own) stays
 
 PYTHON ?= python3
 VENV := .venv

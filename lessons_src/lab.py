@@ -196,7 +196,7 @@ def main(arguments=None):
         print('A second one on the same files could overwrite your work. If you want one: make lab ARGS="--again"')
         return 0
     os.environ["PYTHONSTARTUP"] = str(SETTINGS / "startup.py")  # each kernel runs it first
-    os.environ.setdefault("LESSON_WORK", str(ROOT / "work"))  # where kernels keep answers, see lessonkit/_work.py
+    os.environ.setdefault("LESSON_WORK", str(ROOT / "work"))  # where kernels keep answers, see lessonkit/places.py
     os.chdir(ROOT)
     server = command(others, beside or started)
     if os.name == "posix":

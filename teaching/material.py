@@ -1,6 +1,6 @@
 """A lesson as material to teach with: what the course knows of it, and what its cells have put out.
 
-The outputs are those of the solutions edition in notebooks/; no kernel runs. The site and the slides are made from it.
+The outputs are those of the solutions edition in notebooks/; no kernel runs. Site, slides and plans are made from it.
 """
 
 import base64
@@ -15,8 +15,17 @@ from coursebuild.minutes import MINUTES
 from lessonkit import course
 
 ROOT = Path(__file__).resolve().parents[1]
+ROOMS = ROOT / "lessons_src/lessons"
 PACKAGES = ROOT / "teaching/node_modules"  # what pages load in a browser, as package.json says
-ANSI = re.compile(r"\x1b\[[\d;]*m")
+# What is printed for the one who sits at a kernel alone: colors, and whose layer it is (lessonkit.mine).
+PRIVATE = re.compile(r"\x1b\[[\d;]*m|^\w+: the course's own, from lesson \d+\.\n", re.MULTILINE)
+
+# A reader answers a question in a minute (coursebuild/minutes.py). A class votes, two people say why, and the cell is
+# run: about 90 s. To play with something in the notebook and to say what was seen takes two minutes more; the model
+# counts its words only. Both are an instructor's guess and no measurement; all clocks of a class take them from here.
+CLASS_QUESTION = 1.5
+CLASS_TRY = 2
+FIND_OUT = re.compile(r"\*\*Find out:\*\* (.+)")  # a task to play with something
 
 
 @dataclass
@@ -44,23 +53,18 @@ class Explorable:
 
 
 def stems():
-    """Return the stems of all lessons, in order: "01_why_normalize", ..."""
+    """Return the stems of the lessons in the manifest, in order."""
     return list(course.lessons())
 
 
-def alone():
-    """Return the stems of lessons that run without the kit and are in no manifest: "00_in_one_sitting"."""
-    paths = sorted((ROOT / "lessons_src/lessons").glob("[0-9][0-9]_*"))
-    return [path.stem for path in paths if path.stem not in course.pages()]
-
-
 def every():
-    """Return the stems of all lessons, those that run alone first."""
-    return [*alone(), *stems()]
+    """Return the stems of all lessons, in order. Those that run without the kit come first and are in no manifest."""
+    alone = (path.stem for path in sorted(ROOMS.glob("[0-9][0-9]_*")) if path.stem not in course.pages())
+    return [*alone, *stems()]
 
 
 def references():
-    """Return the stems of what is there to look things up and is no lesson: "16_reference"."""
+    """Return the stems of what is there to look things up and is no lesson."""
     return [stem for stem in course.pages() if stem not in stems()]
 
 
@@ -70,26 +74,42 @@ def stored(stem, solved=True):
     return json.loads((ROOT / folder / f"{stem}.ipynb").read_text(encoding="utf-8"))
 
 
+def solved(stem):
+    """Return the Lesson of a stem with its solutions, read anew, and without outputs."""
+    if stem in course.pages():
+        return course.solved(stem)
+    lesson = manifest.lesson(frame.read(ROOMS / stem))
+    for exercise in lesson.exercises:  # it defines YourTurn itself
+        exercise.source = exercise.source.replace("raise YourTurn(", "raise check.YourTurn(")
+    return lesson
+
+
 def read(stem):
     """Return the Lesson of a stem with solutions and outputs; ValueError where the notebook is of an older build."""
-    if stem in course.pages():
-        lesson = course.solved(stem)
-    else:
-        lesson = manifest.lesson(frame.read(ROOT / "lessons_src/lessons" / stem))
-        for exercise in lesson.exercises:  # it defines YourTurn itself
-            exercise.source = exercise.source.replace("raise YourTurn(", "raise check.YourTurn(")
+    lesson = solved(stem)
     outputs = {cell["id"]: _outputs(cell) for cell in stored(stem)["cells"] if cell["cell_type"] == "code"}
-    checks = [check for exercise in lesson.exercises for check in exercise.checks]
-    for cell in [*lesson.code, *checks]:
+    for cell in [*lesson.code, *(check for exercise in lesson.exercises for check in exercise.checks)]:
         if cell.id not in outputs:
             raise ValueError(f"The solutions edition of {stem} was built from an older source. Run `make notebooks`.")
         cell.outputs = outputs[cell.id]
     return lesson
 
 
-def in_class(exercise):
-    """Return the minutes that an exercise takes in a class: those of its card are for the exercise itself."""
-    return MINUTES["exercises"] * exercise.minutes
+def pictures(lesson):
+    """Return all Figures and Explorables that the cells of a Lesson put out, in order."""
+    outputs = (output for cell in lesson.code for output in getattr(cell, "outputs", ()))
+    return [output for output in outputs if isinstance(output, Figure | Explorable)]
+
+
+def in_class(part):
+    """Return the minutes that a Section or an Exercise takes in a class: a reader's by the model, and what it adds.
+
+    The minutes on an exercise's card are for the exercise itself; the model knows what goes into finding the way.
+    """
+    if isinstance(part, course.Exercise):
+        return MINUTES["exercises"] * part.minutes
+    tried = sum(len(FIND_OUT.findall(text)) for text in part.texts)
+    return part.minutes + len(part.questions) * (CLASS_QUESTION - MINUTES["questions"]) + tried * CLASS_TRY
 
 
 def keeper(folder, stem):
@@ -113,7 +133,7 @@ def _outputs(cell):
     for out in cell["outputs"]:
         data = out.get("data", {})
         if out["output_type"] == "stream":
-            shown.append(ANSI.sub("", "".join(out["text"])))
+            shown.append(PRIVATE.sub("", "".join(out["text"])))
         elif out["output_type"] == "error":
             shown.append(f"{out['ename']}: {out['evalue']}\n")
         elif "explore" in (about := out["metadata"].get("image/svg+xml", {})):
@@ -127,4 +147,4 @@ def _outputs(cell):
             shown[-1].caption = data["text/markdown"].strip().removeprefix("*").removesuffix("*")
         else:
             shown.append(data.get("text/plain", "") + "\n")
-    return shown
+    return [output for output in shown if output]

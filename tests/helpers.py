@@ -128,89 +128,20 @@ def refusal(name, answer):
 
 # ----------------------------------------------------------------------------------------------- faults of any answer
 
-
-class Fault:
-    """A fault that any answer can have: change is done to every tensor (or number) that a right answer gives out.
-
-    touched: whether it was done at all; a fault that finds nothing to change has changed nothing.
-    """
-
-    def __init__(self, change, numbers=None):
-        self.change, self.numbers, self.touched = change, numbers, False
-
-    def __call__(self, out):
-        if isinstance(out, tuple):
-            return type(out)(*map(self, out)) if hasattr(out, "_fields") else tuple(map(self, out))
-        if isinstance(out, torch.Tensor) and out.is_floating_point():
-            self.touched = True
-            return self.change(out)
-        if self.numbers and type(out) is float:
-            self.touched = True
-            return self.numbers(out)
-        return out
-
-
-def _same_for_numbers(change):
-    return lambda: Fault(change, change)
-
-
-OF_RESULTS = {
-    "returns None": _same_for_numbers(lambda y: None),
-    "returns a string": _same_for_numbers(lambda y: "done"),
-    "returns a list": lambda: Fault(lambda y: y.tolist()),
-    "an extra axis": lambda: Fault(lambda y: y.unsqueeze(0)),
-    "half the digits": lambda: Fault(lambda y: y.half().to(y.dtype)),
-    "float64 whatever comes in": lambda: Fault(lambda y: y.double()),
-    "cut off from the gradient": lambda: Fault(lambda y: y.detach()),
-    "through NumPy": lambda: Fault(lambda y: torch.from_numpy(y.detach().numpy())),
-    "a little too large": _same_for_numbers(lambda y: y * 1.0003),
-    "a little too high": lambda: Fault(lambda y: y + 1e-4),
-    "a gradient that is off": lambda: Fault(lambda y: y + 0.01 * (y - y.detach())),
+RESULTS = {  # done to every tensor that a right answer gives out; the first are done to plain numbers, too
+    "returns None": lambda y: None,
+    "returns a string": lambda y: "done",
+    "a little too large": lambda y: y * 1.0003,
+    "returns a list": lambda y: y.tolist(),
+    "an extra axis": lambda y: y.unsqueeze(0),
+    "half the digits": lambda y: y.half().to(y.dtype),
+    "float64 whatever comes in": lambda y: y.double(),
+    "cut off from the gradient": lambda y: y.detach(),
+    "through NumPy": lambda y: torch.from_numpy(y.detach().numpy()),
+    "a little too high": lambda y: y + 1e-4,
+    "a gradient that is off": lambda y: y + 0.01 * (y - y.detach()),
 }
-
-
-def changing_results(right, fault):
-    """Return a right function or class with fault done to all that it returns."""
-    return _wrapped(right, lambda function: lambda *args, **kwargs: fault(function(*args, **kwargs)))
-
-
-def changing_input(right):
-    """Return a right function or class that also changes the first floating-point tensor it is given."""
-
-    def wrap(function):
-        def wrong(*args, **kwargs):
-            out = function(*args, **kwargs)
-            tensors = [a for a in [*args, *kwargs.values()] if isinstance(a, torch.Tensor) and a.is_floating_point()]
-            if tensors:
-                touched.append(True)
-                with torch.no_grad():
-                    tensors[0].mul_(3).add_(1)
-            return out
-
-        return wrong
-
-    touched = []
-    return _wrapped(right, wrap), touched
-
-
-def _wrapped(right, wrap):
-    """Return wrap of a function, or a subclass with wrap of the public methods that are not PyTorch's."""
-    if not isinstance(right, type):
-        return wrap(right)
-    changed = {}
-    for base in reversed(right.__mro__):
-        if base is object or (base.__module__ or "").startswith("torch"):
-            continue
-        for name, item in vars(base).items():
-            if name.startswith("_") or name in ("extra_repr", "reset_parameters"):
-                continue
-            if isinstance(item, staticmethod):
-                changed[name] = staticmethod(wrap(item.__func__))
-            elif inspect.isfunction(item):
-                changed[name] = wrap(item)
-    return type(right.__name__, (right,), changed)
-
-
+OF_NUMBERS = list(RESULTS)[:3]
 WHOLE = {  # in place of an answer
     "raises": lambda right: _raising(right, lambda: 1 / 0),
     "exits": lambda right: _raising(right, exit),
@@ -218,6 +149,52 @@ WHOLE = {  # in place of an answer
     "its result instead of itself": lambda right: torch.zeros(2, 3),
     "a layer instead of its class": lambda right: nn.Identity(),
 }
+CHANGES_INPUT = "changes its input"
+FAULTS = [*RESULTS, CHANGES_INPUT, *WHOLE]
+
+
+def faulty(right, what):
+    """Return (a right function or class with one of FAULTS, a list that is empty until it has changed anything)."""
+    done = []
+    if what in WHOLE:
+        return WHOLE[what](right), [True]
+
+    def changed(out):
+        if isinstance(out, tuple):
+            return type(out)(*map(changed, out)) if hasattr(out, "_fields") else tuple(map(changed, out))
+        if isinstance(out, torch.Tensor) and out.is_floating_point() or what in OF_NUMBERS and type(out) is float:
+            done.append(True)
+            return RESULTS[what](out)
+        return out
+
+    def wrap(function):
+        def wrong(*args, **kwargs):
+            out = function(*args, **kwargs)
+            if what in RESULTS:
+                return changed(out)
+            tensors = [a for a in [*args, *kwargs.values()] if isinstance(a, torch.Tensor) and a.is_floating_point()]
+            for tensor in tensors[:1]:
+                done.append(True)
+                tensor.data.mul_(3).add_(1)
+            return out
+
+        return wrong
+
+    return _wrapped(right, wrap), done
+
+
+def _wrapped(right, wrap):
+    """Return wrap of a function, or a subclass with wrap of the public methods that are not PyTorch's."""
+    if not isinstance(right, type):
+        return wrap(right)
+    methods = {}
+    for base in reversed(right.__mro__):
+        if base is not object and not (base.__module__ or "").startswith("torch"):
+            methods |= {
+                n: m for n, m in vars(base).items() if n[0] != "_" and n not in ("extra_repr", "reset_parameters")
+            }
+    static = {n: staticmethod(wrap(m.__func__)) for n, m in methods.items() if isinstance(m, staticmethod)}
+    return type(right.__name__, (right,), static | {n: wrap(m) for n, m in methods.items() if inspect.isfunction(m)})
 
 
 def _raising(right, act):

@@ -3,13 +3,12 @@
 import errno
 import json
 import os
-from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from lessonkit import _work, attempts
+from lessonkit import attempts, places
 from lessonkit.course import Lesson, Question, Section, lessons
-from lessonkit.progress import __main__ as command
 from lessonkit.progress import report
 from lessonkit.progress.log import Attempt, read
 from lessonkit.progress.saved import NOT_RUN, RIGHT, TRIED, WAITS, states_in
@@ -55,19 +54,12 @@ def lines_of(text):
     return [json.loads(line) for line in text.splitlines() if line.endswith("}")]
 
 
-def test_each_check_and_question_adds_a_line(ran):
-    attempts = [(line["item"], line["verdict"], line.get("check") or line["letter"]) for line in lines_of(ran[1])]
-    assert attempts == [expected for _, expected in CELLS if expected]
-
-
-def test_a_line_says_what_was_tried_and_nothing_of_the_learner(ran):
+def test_each_check_and_question_adds_a_line_and_nothing_of_the_learner(ran):
     lines = lines_of(ran[1])
-    common = {"v", "time", "kernel", "lesson", "item", "verdict", "since_cell", "on_item", "in_kernel"}
-    assert {frozenset(line) - common for line in lines} <= {
-        frozenset({"check"}),
-        frozenset({"check", "mistake"}),
-        frozenset({"letter"}),
-    }
+    attempts = [(line["item"], line["verdict"], line.get("check") or line["letter"]) for line in lines]
+    assert attempts == [expected for _, expected in CELLS if expected]
+    common = "v time kernel lesson item verdict since_cell on_item in_kernel".split()
+    assert {" ".join(set(line) - {*common, "mistake"}) for line in lines} == {"check", "letter"}
     assert {line["lesson"] for line in lines} == {"statistics"} and len({line["kernel"] for line in lines}) == 1
     assert "mine" not in ran[1] and "keepdim" not in ran[1]
 
@@ -102,29 +94,22 @@ def test_progress_reads_what_a_real_kernel_has_shown(ran):
 # ----------------------------------------------------------------------------------------------------- where it is not
 
 
-@pytest.fixture
-def nobody(monkeypatch, tmp_path):
-    """A learner's kernel that is just starting, with its log in tmp_path."""
-    monkeypatch.setattr(attempts, "_log", None)
-    monkeypatch.setattr(_work, "folder", lambda: tmp_path)
-    monkeypatch.setattr(attempts, "in_notebook", lambda: True)
-    monkeypatch.delenv("LESSON_LOG", raising=False)
-    events = type("Events", (), {"register": lambda self, name, function: None})
-    monkeypatch.setattr("IPython.get_ipython", lambda: type("Shell", (), {"events": events()})())
-    return monkeypatch
-
-
 NOWHERE = {  # what keeps a kernel from having a log
     "nothing": lambda patch: None,
-    "builds, tests, solutions": lambda patch: patch.setattr(_work, "folder", lambda: None),
+    "builds, tests, solutions": lambda patch: patch.setattr(places, "work", lambda: None),
     "no notebook": lambda patch: patch.setattr(attempts, "in_notebook", lambda: False),
     "switched off": lambda patch: patch.setenv("LESSON_LOG", " OFF "),
 }
 
 
 @pytest.mark.parametrize("why", NOWHERE)
-def test_a_learners_kernel_has_a_log_and_no_other_has_one(why, nobody, tmp_path):
-    NOWHERE[why](nobody)
+def test_a_learners_kernel_has_a_log_and_no_other_has_one(why, monkeypatch, tmp_path):
+    monkeypatch.setattr(attempts, "_log", None)
+    monkeypatch.setattr(places, "work", lambda: tmp_path)
+    monkeypatch.setattr(attempts, "in_notebook", lambda: True)
+    monkeypatch.delenv("LESSON_LOG", raising=False)
+    monkeypatch.setattr("IPython.get_ipython", Mock())
+    NOWHERE[why](monkeypatch)
     attempts.install()
     attempts.note("statistics", "Predict 2.1", True, letter="b")
     assert attempts.active() == (tmp_path / attempts.FILE).exists() == (why == "nothing")
@@ -246,16 +231,3 @@ def test_the_report_in_words_and_as_a_table(folders):
     """Right is right in all parts. Kernels add up; what comes after the first right answer does not count."""
     assert "\n".join(report.text(folders, TINY)).startswith(WORDS)
     assert report.table(folders, TINY).splitlines() == TABLE.splitlines()
-
-
-def test_the_command_reports_on_folders_and_files_and_names_what_is_missing(tmp_path, capsys):
-    cause = "Multiply the axes that are left, do not add them."
-    attempt = line("Exercise 2.3", "how_many", False, lesson="statistics", mistake=cause)
-    (tmp_path / "anna.jsonl").write_text(attempt + "\n?\n")
-    (tmp_path / "bo").mkdir()
-    arguments = ["--report", "--csv", str(tmp_path / "all.csv"), str(tmp_path / "anna.jsonl"), str(tmp_path / "bo")]
-    assert command.main(arguments) == 0
-    output = capsys.readouterr().out
-    assert "Learners: 1. Attempts: 1." in output and "Multiply the axes that are left, do not add them." in output
-    assert f"{tmp_path / 'anna.jsonl'}: 1 line is damaged" in output and "bo/attempts.jsonl: no attempts." in output
-    assert "Multiply the axes" in Path(tmp_path / "all.csv").read_text("utf-8")

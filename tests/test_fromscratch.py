@@ -1,6 +1,6 @@
 """The exports where no check and no cell of a lesson judges them, against PyTorch: refusals, types, options, accuracy.
 
-What an exercise asks for is judged by its check, whose own answer the export is; tests/mutation.py shows what it finds.
+What an exercise asks for is judged by its check, whose own answer the export is; tests/hunt.py shows what it finds.
 The loops of lesson 13 have a file of their own, test_fused.py.
 """
 

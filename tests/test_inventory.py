@@ -12,7 +12,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from coursebuild import __main__ as command
 from coursebuild import generated, inventory
 from coursebuild.source import LessonError
 from lessonkit import course, data, train
@@ -30,14 +29,13 @@ def norm(x, eps=1e-5):
 
 def gradient(function, x):
     """Return the gradient of a scalar function at x."""
-    x = x.clone().requires_grad_()
-    return torch.autograd.grad(function(x), x)[0]
+    return torch.func.grad(function)(x)
 
 
 # -------------------------------------------------------------------------------------------- the claims, computed
 
 
-def one_row_does_not_see_another():
+def a1_one_row_does_not_see_another():
     x = draw(1, 8, 100, 64)
     changed = x.clone()
     changed[2, 90] += 3
@@ -45,85 +43,73 @@ def one_row_does_not_see_another():
     assert moved.tolist() == [[2, 90]]
 
 
-def padding_does_not_count():
+def b1_padding_does_not_count():
     words = draw(2, 1, 40, 64, mean=1.0)
     short, long = (F.pad(words, (0, 0, 0, many)) for many in (10, 60))
     assert torch.equal(norm(short)[:, :40], norm(long)[:, :40])
     assert not torch.allclose(F.layer_norm(short, (50, 64))[:, :40], F.layer_norm(long, (100, 64))[:, :40])
 
 
-def an_outlier_raises_its_own_divisor():
+def a2_an_outlier_raises_its_own_divisor():
     others = norm(draw(3, 399), eps=0)
     row = torch.cat([others, others.new_tensor([30])])
     assert 16.5 < norm(row)[-1] < 17.5 and row.std(correction=0).item() == pytest.approx(1.8, abs=0.05)
-    assert row.mean().item() == pytest.approx(30 / 400) and 2 < row.var(correction=0) - 1
     most = norm(F.one_hot(torch.tensor(0), 400).double(), eps=0).max()
     assert most.item() == pytest.approx(20, abs=0.05)
 
 
-def two_values_stay_two_values():
+def b2_two_values_stay_two_values():
     row = torch.where(torch.arange(500) % 5 == 0, 10.0, 0.0).double()
     y = norm(row, eps=0)
     torch.testing.assert_close(y, torch.where(row == 10, 2.0, -0.5).double())
     assert (row.mean(), row.std(correction=0)) == pytest.approx((2, 4))
 
 
-def epsilon_counts_on_rows_of_small_variance():
+def a3_epsilon_counts_on_rows_of_small_variance():
     x, apart = norm(draw(5, 512), eps=0), {}
-    for variance in (1.0, 1e-2, 1e-5, 1e-7):
+    for variance in (1.0, 1e-5, 1e-7):
         two = [norm(x * math.sqrt(variance), eps=eps).std() for eps in (1e-12, 1e-5)]
         apart[variance] = (two[0] / two[1]).item()
-    assert apart[1.0] < 1.0001 and apart[1e-2] < 1.001 and apart[1e-7] > 10
+    assert apart[1.0] < 1.0001 and apart[1e-7] > 10
     assert apart[1e-5] == pytest.approx(math.sqrt(2), rel=1e-6)
     assert torch.equal(norm(torch.ones(8), eps=1e-12), norm(torch.ones(8))), "constant rows are alike"
 
 
-def a_small_row_leaves_with_seven_tenths():
+def b3_a_small_row_leaves_with_seven_tenths():
     y = norm(0.003 * norm(draw(6, 512), eps=0))
     assert y.std(correction=0).item() == pytest.approx(math.sqrt(9 / 19), rel=1e-6)
-
-
-ROWS = draw(7, 1000, 512, mean=4000.0).float()
 
 
 def one_pass(x):
     return (x**2).mean(-1, keepdim=True) - x.mean(-1, keepdim=True) ** 2
 
 
-def error(x, variance, eps=1e-5):
-    """Return the largest error of a normalization with this variance, against float64; inf where it is nan."""
-    y = (x - x.mean(-1, keepdim=True)) / (variance + eps).sqrt()
-    right = (x.double() - x.double().mean(-1, keepdim=True)) / (x.double().var(-1, correction=0, keepdim=True)).sqrt()
-    return (y - right).abs().nan_to_num(torch.inf).max()
+def lost(rows, variance):
+    """Return the median relative error of a variance of rows (B, D), against float64."""
+    right = rows.double().var(-1, correction=0, keepdim=True)
+    return ((variance - right) / right).abs().median()
 
 
-def steps_of_float32_are_as_large_as_the_variance():
-    square = torch.tensor(4000.0) ** 2
+def a4_steps_of_float32_are_as_large_as_the_variance():
+    rows, square = draw(7, 1000, 512, mean=4000.0).float(), torch.tensor(4000.0) ** 2
     assert torch.nextafter(square, square + 100) - square == 1
-    entry = square.sqrt()
-    assert torch.nextafter(entry, square) - entry == 1 / 4096, "the entries themselves keep their digits"
-    assert error(ROWS, one_pass(ROWS)) > 1 and error(ROWS, ROWS.var(-1, correction=0, keepdim=True)) < 0.01
-    assert (ROWS**2).sum(-1).max() < 1e11 < torch.finfo(torch.float32).max
+    assert lost(rows, one_pass(rows)) > 0.4 and lost(rows, rows.var(-1, correction=0, keepdim=True)) < 1e-3
 
 
-def a_shift_repairs_it():
+def b4_a_shift_repairs_it():
     kelvin = draw(7, 1000, 512, scale=0.01, mean=300.0).float()
-    right = kelvin.double().var(-1, correction=0, keepdim=True)
-    off = lambda variance: ((variance - right) / right).abs().median()
-    shifted = one_pass(kelvin)
-    assert right.mean().item() == pytest.approx(1e-4, rel=0.05) and -0.015625 in shifted, "the −0.016 of the question"
-    assert off(one_pass(kelvin - 300)) < 1e-5
-    assert off(one_pass(kelvin / 300) * 300**2) > 0.9 and off(shifted.clamp(min=0)) > 0.9
-    assert shifted[shifted > 0].min() > 10 * right.max(), "those that are positive are as wrong"
+    assert -0.015625 in one_pass(kelvin), "the −0.016 of the question"
+    assert lost(kelvin, one_pass(kelvin - 300)) < 1e-5
+    for variance in (one_pass(kelvin / 300) * 300**2, one_pass(kelvin).clamp(min=0)):
+        assert lost(kelvin, variance) > 0.9
 
 
-def gain_and_bias_come_too_late():
+def a5_gain_and_bias_come_too_late():
     x, gain, bias = draw(8, 16), draw(9, 16), draw(10, 16)
     torch.testing.assert_close(norm(3 * x - 1, eps=0) * gain + bias, norm(x, eps=0) * gain + bias)
-    assert (3 * x - 1).norm() > 2 * x.norm() and norm(3 * x - 1, eps=0).norm().item() == pytest.approx(4)
 
 
-def what_undoes_the_norm_for_one_row_fits_no_other():
+def b5_what_undoes_the_norm_for_one_row_fits_no_other():
     x = draw(13, 16, mean=2.0)
     gain, bias = x.std(correction=0), x.mean()
     torch.testing.assert_close(norm(x, eps=0) * gain + bias, x)
@@ -134,36 +120,35 @@ def rms(x):
     return F.rms_norm(x, x.shape[-1:], eps=1e-5)
 
 
-def rmsnorm_divides_the_row_as_it_is():
+def a6_rmsnorm_divides_the_row_as_it_is():
     x = 3 + 4 * norm(draw(14, 256), eps=0)
     y = rms(x)
     assert (y.mean(), y.std(correction=0)) == pytest.approx((0.6, 0.8), abs=1e-5)
     assert (norm(x) - y).abs().max() > 0.5
 
 
-def rmsnorm_keeps_what_entries_share():
+def b6_rmsnorm_keeps_what_entries_share():
     x = 100 + 2 * torch.rand(64, 256, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) - 1
     assert (rms(x) - 1).abs().max() < 0.02 and norm(x).mean(-1).abs().max() < 1e-9
 
 
-def weights_that_sum_to_0():
+def a7_weights_that_sum_to_0():
     weights, values = norm(draw(16, 5)), draw(17, 5, 3)
     torch.testing.assert_close(weights @ (values + 10), weights @ values)
     shares = draw(16, 5).softmax(0)
     torch.testing.assert_close(shares @ (values + 10), shares @ values + 10)
-    assert weights.abs().sum() > shares.sum() and weights.min() < 0
+    assert weights.min() < 0
 
 
-def equal_frames_are_pooled_to_0():
+def b7_equal_frames_are_pooled_to_0():
     frames = draw(18, 3).expand(20, 3)
     for scores in (draw(4, 20), torch.linspace(-1, 2, 20).double()):  # those of a place differ from place to place
         weights = norm(scores)
         torch.testing.assert_close(weights @ frames, torch.zeros(3).double())
         torch.testing.assert_close(scores.softmax(0) @ frames, frames[0])
-        assert 0.7 < weights.abs().mean() < 1 and weights.min() < 0 < weights.max()
 
 
-def nothing_is_stored():
+def a8_nothing_is_stored():
     dark, image = draw(19, 1000, 16, scale=0.3, mean=-1.0), draw(11, 1, 16)
     for layer, moves in ((nn.BatchNorm1d(16), True), (nn.LayerNorm(16), False)):
         before = layer.double().eval()(image)
@@ -171,7 +156,7 @@ def nothing_is_stored():
         assert torch.equal(layer.eval()(image), before) is not moves and bool(list(layer.buffers())) is moves
 
 
-def an_image_depends_on_itself_alone():
+def b8_an_image_depends_on_itself_alone():
     images = draw(20, 32, 6, 4, 4)
     for layer, alone in ((nn.BatchNorm2d(6), False), (nn.LayerNorm((6, 4, 4)), True)):
         by_itself, among = layer.double().train()(images[:1])[0], layer(images)[0]
@@ -190,20 +175,16 @@ def gradients(x, upstream):
     return slopes
 
 
-def the_short_gradient_has_two_directions_too_many():
+def a9_the_short_gradient_has_two_directions_too_many():
     x, h = draw(22, 12), draw(23, 12) * draw(24, 12)
-    true, mean_fixed, deviation_fixed, short = gradients(x, h)
+    true, _, _, short = gradients(x, h)
     torch.testing.assert_close(short, h / x.std(correction=0))
-    shifts = [slope.mean().abs() for slope in (deviation_fixed, mean_fixed, short)]
-    assert shifts[0] < 1e-10 < 0.05 < min(shifts[1:]), "the mean's part"
     for direction in (torch.ones(12).double(), norm(x, eps=0)):  # a shift of the row, and a stretch
         assert (true @ direction).abs() < 1e-10 < 0.1 < (short @ direction).abs()
         torch.testing.assert_close(norm(x + direction, eps=0), norm(x, eps=0))
-    ratio = true / short
-    assert ratio.max() - ratio.min() > 0.1, "and not a factor"
 
 
-def equal_gradients_come_to_0():
+def b9_equal_gradients_come_to_0():
     x, c = draw(25, 12, mean=2.0), torch.full((12,), 1.7).double()
     straight, nothing = c / x.std(correction=0), torch.zeros(12).double()
     for slope, expected in zip(gradients(x, c), (nothing, straight, nothing, straight), strict=True):
@@ -215,19 +196,18 @@ def loss_of(weight):
     return F.cross_entropy(norm(draw(27, 20, 8) @ weight.T, eps=0), torch.arange(20) % 6)
 
 
-def larger_weights_get_smaller_gradients(factor=10):
+def a10_larger_weights_get_smaller_gradients(factor=10):
     weight = draw(28, 6, 8)
     torch.testing.assert_close(loss_of(factor * weight), loss_of(weight))
     torch.testing.assert_close(gradient(loss_of, factor * weight), gradient(loss_of, weight) / factor)
 
 
-def shorter_weights_get_larger_gradients():
-    larger_weights_get_smaller_gradients(1 / 2)
+def b10_shorter_weights_get_larger_gradients():
+    a10_larger_weights_get_smaller_gradients(1 / 2)
     weight = draw(28, 6, 8)
     step = 0.01 * gradient(loss_of, weight)
     turn = lambda weight, step: F.cosine_similarity((weight - step).flatten(), weight.flatten(), 0).acos().item()
     assert turn(weight / 2, step) == pytest.approx(2 * turn(weight, step), rel=0.01), "an equal step turns them more"
-    assert turn(weight / 2, 2 * step) == pytest.approx(4 * turn(weight, step), rel=0.01), "the pace: 1/‖W‖²"
 
 
 def rates():
@@ -237,7 +217,7 @@ def rates():
     return {name: torch.tensor([run[name] for run in record["results"]]).view(3, 16) for name in record["results"][0]}
 
 
-def a_control_needs_its_own_rate():
+def a11_a_control_needs_its_own_rate():
     plain, normed = rates()["no norm"], rates()["LayerNorm"]
     assert (normed[1] - plain[1]).max() > 80, "at a rate that is too large for some runs of the plain net"
     assert plain[2].max() < 15, "and at one that is too large for all of them, more seeds show the same again"
@@ -274,7 +254,7 @@ def digits_read(rate):
     return {name: run["accuracy"][:, -1].nan_to_num(10) for name, run in history.items()}
 
 
-def room_for_larger_rates():
+def b11_room_for_larger_rates():
     small, large = digits_read(0.4), digits_read(1.6)
     # six times 16 seeds: means of 95.9 to 97.1, those at 0.4 less than a point apart; single runs at 1.6 from 94 on
     # with a norm. Without one they differ between processors, up to 92
@@ -284,7 +264,7 @@ def room_for_larger_rates():
     assert abs((small["normed"] - small["plain"]).mean()) < 1
 
 
-def a_norm_after_the_loop():
+def a12_a_norm_after_the_loop():
     recurrent, x = 1.5 * torch.eye(4).double(), draw(29, 4).abs()
 
     def states(inside):
@@ -296,58 +276,25 @@ def a_norm_after_the_loop():
     plain = states(lambda z: z)
     assert not plain[-1].isfinite().all() and not norm(plain)[-1].isfinite().all()
     assert states(norm).isfinite().all()
-    outputs, last = nn.RNN(4, 3, nonlinearity="relu")(draw(29, 5, 4).float())
-    assert torch.equal(outputs[-1:], last), "the last state is one of them"
 
 
-def the_stream_passes_by():
+def b12_the_stream_passes_by():
     x, head, stream, outputs = draw(30, 256, 64), draw(32, 64, 10, scale=1 / 8), [], []
     for block in range(32):
-        added = norm(x) @ draw(100 + block, 64, 64, scale=1 / 8)
-        assert norm(x).square().mean().item() == pytest.approx(1, abs=1e-3)
-        assert 0.8 < added.square().mean() < 1.2, "what a block adds does not grow with x"
-        x = x + added
+        x = x + norm(x) @ draw(100 + block, 64, 64, scale=1 / 8)
         stream.append(x.square().mean().item())
         outputs.append((x @ head).square().mean().sqrt().item())
     assert (stream[1], stream[31]) == pytest.approx((3, 33), rel=0.15)
     assert outputs[31] / outputs[1] == pytest.approx(11**0.5, rel=0.15) == pytest.approx(3, rel=0.15)
 
 
-CLAIMS = {
-    "A1": one_row_does_not_see_another,
-    "B1": padding_does_not_count,
-    "A2": an_outlier_raises_its_own_divisor,
-    "B2": two_values_stay_two_values,
-    "A3": epsilon_counts_on_rows_of_small_variance,
-    "B3": a_small_row_leaves_with_seven_tenths,
-    "A4": steps_of_float32_are_as_large_as_the_variance,
-    "B4": a_shift_repairs_it,
-    "A5": gain_and_bias_come_too_late,
-    "B5": what_undoes_the_norm_for_one_row_fits_no_other,
-    "A6": rmsnorm_divides_the_row_as_it_is,
-    "B6": rmsnorm_keeps_what_entries_share,
-    "A7": weights_that_sum_to_0,
-    "B7": equal_frames_are_pooled_to_0,
-    "A8": nothing_is_stored,
-    "B8": an_image_depends_on_itself_alone,
-    "A9": the_short_gradient_has_two_directions_too_many,
-    "B9": equal_gradients_come_to_0,
-    "A10": larger_weights_get_smaller_gradients,
-    "B10": shorter_weights_get_larger_gradients,
-    "A11": a_control_needs_its_own_rate,
-    "B11": room_for_larger_rates,
-    "A12": a_norm_after_the_loop,
-    "B12": the_stream_passes_by,
-}
+# {"A1": the function whose name begins with a1}
+CLAIMS = {name.partition("_")[0].upper(): value for name, value in globals().items() if re.match(r"[ab]\d", name)}
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.trains) if n == "B11" else n for n in CLAIMS])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.trains) if n == "B11" else n for n in items()])
 def test_what_a_question_claims_is_so(name):
     CLAIMS[name]()
-
-
-def test_every_question_has_its_claim_computed():
-    assert set(CLAIMS) == set(items())
 
 
 # ------------------------------------------------------------------------------------- no answer by the form alone
@@ -485,24 +432,23 @@ def stale(root):
     return lines + [str(error) for error in course.errors]
 
 
-def test_a_build_writes_it_and_check_finds_what_changed(tiny, monkeypatch, capsys):
-    monkeypatch.setattr("coursebuild.editions.build", lambda lesson: [])
+def test_a_build_writes_it_and_check_finds_what_changed(tiny):
+    table = lambda: json.loads((tiny / inventory.TABLE).read_text(encoding="utf-8"))
     assert len(stale(tiny)) == 3
-    assert command.main([], tiny) == 0 and stale(tiny) == []
-    table = json.loads((tiny / inventory.TABLE).read_text(encoding="utf-8"))
-    assert table["A1"]["options"][0]["link"] == "02_tiny.ipynb#2.1-First,-of-two"
+    generated.write(whole(tiny))
+    before = table()
+    assert stale(tiny) == [] and before["A1"]["options"][0]["link"] == "02_tiny.ipynb#2.1-First,-of-two"
     edit(tiny / "lessons_src/lessons/02_tiny/lesson.py", "## 2.2 Second", "## 2.2 New\n#\n# ## 2.3 Second")
     assert [line.partition(":")[0] for line in stale(tiny)] == [inventory.TABLE], "links follow the numbers"
     edit(tiny / inventory.SOURCE, "**B1:** And", "**B1:** But")
-    assert len(stale(tiny)) == 2
-    assert command.main([], tiny) == 0 and stale(tiny) == []
-    after = json.loads((tiny / inventory.TABLE).read_text(encoding="utf-8"))
-    assert after["B1"]["edition"] != table["B1"]["edition"] and after["A1"]["edition"] == table["A1"]["edition"]
+    generated.write(whole(tiny))
+    editions = [[form["B1"]["edition"], form["A1"]["edition"]] for form in (before, table())]
+    assert editions[0][0] != editions[1][0] and editions[0][1] == editions[1][1]
     (tiny / inventory.SOURCE).unlink()
     assert len(stale(tiny)) == 2, "its notebooks are nobody's now"
 
 
-def test_a_notebook_that_was_edited_is_not_overwritten(tiny, capsys):
+def test_a_notebook_that_was_edited_is_not_overwritten(tiny):
     generated.write(whole(tiny))
     path = tiny / inventory.NOTEBOOKS["A"]
     edit(path, "Why so?", "Why so, I wonder?")
@@ -517,8 +463,8 @@ BAD = {  # what is edited: (old, new, line, what is said)
     "no such section": ("So it is. :: Second", "So it is. :: Third", 14, "no section of the lessons is called 'Third'"),
     "no section": ("It is not. :: First, of two\n- [x]", "It is not.\n- [x]", 10, "is neither a heading nor"),
     "two right": (
-        "- [ ] It is. :: It is not. :: First, of two\n- [x]",
-        "- [x] It is. :: It is not. :: First, of two\n- [x]",
+        "- [ ] It is. :: It is not. :: First, of two\n-",
+        "- [x] It is. :: No. :: Second\n-",
         9,
         "exactly one",
     ),
@@ -529,13 +475,11 @@ BAD = {  # what is edited: (old, new, line, what is said)
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_a_source_that_would_make_a_wrong_form_is_refused(what, tiny, monkeypatch, capsys):
-    monkeypatch.setattr("coursebuild.editions.build", lambda lesson: [])
+def test_a_source_that_would_make_a_wrong_form_is_refused(what, tiny):
     old, new, line, message = BAD[what]
     edit(tiny / inventory.SOURCE, old, new)
     refused(lambda: inventory.read(tiny), line, message, "", inventory.SOURCE)
     assert any(message in reason for reason in stale(tiny)), "and --check says it too"
-    assert command.main([], tiny) == 1 and message in capsys.readouterr().err
 
 
 def test_the_course_stores_what_its_sources_say():

@@ -1,22 +1,17 @@
-"""Answering the LayerNorm inventory: what is kept, when the result is told, and the item report of a class."""
+"""Answering the LayerNorm inventory: what is kept, when the result is told, and the report of a class."""
 
-import csv
 import json
-import os
-import random
 import re
 
 import nbformat
-import numpy as np
 import pytest
-from nbclient import NotebookClient
 
-from lessonkit import _work
-from lessonkit.inventory import answer, answers, item_report, result
+from lessonkit import attempts, places
+from lessonkit.inventory import answer, answers, result
 from lessonkit.inventory.__main__ import main
 from lessonkit.inventory.answers import collect
 from lessonkit.inventory.questions import by_letter, items, questions, right_letter, themes
-from tests.helpers import ROOT
+from tests.helpers import ROOT, executed
 
 
 @pytest.fixture
@@ -24,8 +19,7 @@ def kernel(monkeypatch):
     """Return what starts a new kernel: one that has kept nothing in memory."""
 
     def start():
-        monkeypatch.setattr(answers, "_unsaved", [])
-        monkeypatch.setattr(answers, "_told", False)
+        monkeypatch.setattr(answers, "_lines", attempts.Lines("Not kept in {name}: {why}."))
 
     start()
     monkeypatch.delenv("LESSON_LOG", raising=False)
@@ -35,7 +29,7 @@ def kernel(monkeypatch):
 @pytest.fixture
 def work(tmp_path, kernel, monkeypatch):
     """Return the folder of a learner in whose kernel the test runs."""
-    monkeypatch.setattr(_work, "folder", lambda: tmp_path)
+    monkeypatch.setattr(places, "work", lambda: tmp_path)
     return tmp_path
 
 
@@ -88,7 +82,7 @@ def test_a_letter_is_kept_without_a_word_on_whether_it_is_right(work, printed):
     assert printed(answer, "A3", "").endswith("So far ? is kept.\n")
 
 
-def test_first_and_last_are_kept_over_kernels_and_what_comes_after_the_result_does_not_count(work, kernel, printed):
+def test_the_last_letter_over_kernels_counts_and_what_comes_after_the_result_does_not(work, kernel, printed):
     answer("A1", "d")
     kernel()
     assert "A1: c is kept in place of d." in printed(fill, "A", lambda name: name != "A2")
@@ -100,8 +94,6 @@ def test_first_and_last_are_kept_over_kernels_and_what_comes_after_the_result_do
     kernel()
     answer("A2", wrong)
     assert "Form A: 11 of 12 right." in printed(result, "A")
-    mine = collect(work)
-    assert (mine.first["A1"], mine.last["A1"]) == ("d", "c")
 
 
 def test_a_result_waits_until_all_twelve_have_a_letter(work, printed):
@@ -118,22 +110,18 @@ def test_a_result_waits_until_all_twelve_have_a_letter(work, printed):
 
 
 def test_form_a_says_what_to_read_and_keeps_the_right_options_for_the_course(work, printed):
-    missed = {"A3": wrong_letter("A3"), "A7": "?"}
-    for name in questions("A"):
-        answer(name, missed.get(name, right_letter(name)))
+    wrong, right, had = wrong_letter("A3"), by_letter("A3")[right_letter("A3")], by_letter("A1")[right_letter("A1")]
+    fill("A", lambda name: name != "A3")
+    answer("A7", "?")
     output = printed(result, "A")
     table = dict(re.findall(r"^\| ([^|]+) \| (\d of \d) \|$", output, re.MULTILINE))
-    assert set(table) == set(themes()) and list(table.values()).count("2 of 2") == 4
+    assert list(table) == themes() and list(table.values()).count("2 of 2") == 4
     assert table["Epsilon and number types"] == table["Softmax and BatchNorm"] == "1 of 2"
-    to_read, _, had = output.partition("**What you had right**")
-    options = {name: by_letter(name) for name in questions("A")}
-    chosen = options["A3"][missed["A3"]]
-    assert f"**A3** **{missed['A3']}.** {chosen['text']}  \n  *{chosen['reason']}*" in to_read
-    assert "**A7** You put a question mark." in to_read and to_read.count("](") >= 2
-    for name in ("A3", "A7"):
-        right = options[name][right_letter(name)]
-        assert right["reason"] not in output and f"[{right['section']}]({right['link']})" in to_read
-    assert had.count("\n- **A") == 10 and options["A1"][right_letter("A1")]["reason"] in had
+    to_read, _, known = output.partition("**What you had right**")
+    chosen = by_letter("A3")[wrong]
+    assert f"**A3** **{wrong}.** {chosen['text']}  \n  *{chosen['reason']}*" in to_read
+    assert "**A7** You put a question mark." in to_read and f"[{right['section']}]({right['link']})" in to_read
+    assert right["reason"] not in output and had["reason"] in known and known.count("\n- **A") == 10
 
 
 def test_form_b_tells_the_right_options_and_compares(work, printed):
@@ -146,134 +134,90 @@ def test_form_b_tells_the_right_options_and_compares(work, printed):
     assert f"Right is **{right_letter('B5')}.** {right['text']}  \n  *{right['reason']}*" in output
 
 
-def answered(right=lambda name: True):
-    """Return the notebook of form A with letters in its cells, as a learner saves it."""
-    notebook = nbformat.read(ROOT / "notebooks/inventory_a.ipynb", as_version=4)
-    for cell in notebook.cells:
-        for name in re.findall(r'^inventory\.answer\("(\w+)"', cell.source):
-            cell.source = f'inventory.answer("{name}", "{right_letter(name) if right(name) else wrong_letter(name)}")'
-    return notebook
-
-
-def test_without_a_log_form_b_compares_with_the_saved_notebook(work, monkeypatch, printed):
-    monkeypatch.setenv("LESSON_LOG", "off")
-    nbformat.write(answered(lambda name: name in ("A1", "A2")), work / "inventory_a.ipynb")
-    fill("B")
-    assert "**Form B: 12 of 12 right.** Form A, before the course: 2 of 12." in printed(result, "B")
-    assert not (work / "inventory.jsonl").exists()
-    other = answered()
-    other.cells[2].source += " An older edition of this question."
-    nbformat.write(other, work / "inventory_a.ipynb")
-    assert "A1" not in collect(work).last and "A2" in collect(work).last
-    (work / "inventory_a.ipynb").write_text("{")
-    assert "Your answers to form A are not all there, so nothing is compared." in printed(result, "B")
-
-
 # ------------------------------------------------------------------------------------------------- what can go wrong
 
 
-def test_damaged_lines_newer_ones_and_other_editions_are_left_out_and_left_where_they_are(work):
-    answer("A1", "a")
+def test_lines_that_do_not_fit_a_question_are_left_out_and_left_where_they_are(work):
     right = {"v": 1, "question": "A2", "edition": items()["A2"]["edition"], "letter": "a"}
-    wrong = ({"letter": "e"}, {"letter": ["a"]}, {"question": ["A2"]})
-    bad = ["{", *(json.dumps(right | change) for change in wrong)]
-    quiet = [json.dumps(right | change) for change in ({"edition": "000000"}, {"question": "A99"}, {"result": "C"})]
-    before = "\n".join([*bad, *quiet, json.dumps(right | {"v": 2})]).encode() + b"\n\xff\xfe\n" + b'{"v": 1, "quest'
-    log = work / "inventory.jsonl"
-    log.write_bytes(log.read_bytes() + before)
+    quiet = ({"edition": "000000"}, {"question": "A99"}, {"result": "C"})
+    changes = ({"letter": "e"}, {"letter": ["a"]}, {"question": ["A2"]}, *quiet, {"v": 2})
+    before = "\n".join(json.dumps(right | change) for change in changes) + '\n{"v": 1, "quest'
+    (work / "inventory.jsonl").write_text(before)
     answer("A3", "b")
-    assert collect(work).last == {"A1": "a", "A3": "b"} and before in log.read_bytes()
-    damaged, other = collect(work).notes
-    assert f"{len(bad) + 2} lines are damaged and left out" in damaged
-    assert "1 line is of a newer edition of the course" in other
+    assert collect(work).last == {"A3": "b"} and (work / "inventory.jsonl").read_text().startswith(before)
+    damaged, newer = collect(work).notes
+    assert "4 lines are damaged and left out" in damaged and "1 line is of a newer edition of the course" in newer
 
 
-def test_without_a_learner_letters_are_kept_in_the_kernel_alone(kernel, monkeypatch, tmp_path, printed):
-    monkeypatch.setattr(_work, "folder", lambda: None)
-    monkeypatch.chdir(tmp_path)
-    fill("A")
-    assert "Form A: 12 of 12 right." in printed(result, "A") and not list(tmp_path.iterdir())
+@pytest.mark.parametrize("why", ["no learner", "LESSON_LOG=off"])
+def test_without_a_file_letters_are_kept_in_the_kernel_alone(why, work, monkeypatch, printed):
+    if why == "no learner":
+        monkeypatch.setattr(places, "work", lambda: None)
+    monkeypatch.setenv("LESSON_LOG", "off" if why == "LESSON_LOG=off" else "")
+    monkeypatch.chdir(work)
+    fill("B")
+    output = printed(result, "B")
+    assert "Form B: 12 of 12 right." in output and not list(work.iterdir())
+    assert "Your answers to form A are not all there, so nothing is compared." in output
 
 
 def test_a_form_in_a_learners_kernel(work, printed):
     """Answered as a learner does, in a copy of the notebook."""
-    notebook = answered(lambda name: name != "A6")
-    environment = {name: value for name, value in os.environ.items() if name != "LESSON_LOG"}
-    environment |= {"LESSON_WORK": str(work), "PYTHONPATH": str(ROOT / "lessons_src")}
-    NotebookClient(notebook, resources={"metadata": {"path": str(work)}}).execute(env=environment)
-    outputs = {cell.id: cell.outputs for cell in notebook.cells if cell.cell_type == "code"}
-    assert outputs["start"] == [] and outputs["a1"][0].text == f"A1: {right_letter('A1')} is kept.\n"
-    (shown,) = outputs["result"]
-    assert "**Form A: 11 of 12 right.**" in shown.data["text/markdown"]
+    cells = [cell for cell in nbformat.read(ROOT / "notebooks/inventory_a.ipynb", 4).cells if cell.cell_type == "code"]
+    for cell in cells:
+        name = cell.id.upper()
+        letter = right_letter(name) if name in items() and name != "A6" else "?"
+        cell.source = cell.source.replace('""', f'"{letter}"')
+    start, first, *_, shown = executed([cell.source for cell in cells], work, LESSON_WORK=str(work))
+    assert start.outputs == [] and first.outputs[0].text == f"A1: {right_letter('A1')} is kept.\n"
+    assert "**Form A: 11 of 12 right.**" in shown.outputs[0].data["text/markdown"]
     assert printed(answer, "A1", right_letter("A1")) == f"A1: {right_letter('A1')} counts.\n"
     assert len(records(work)) == 13, "run again it adds nothing"
 
 
-# ------------------------------------------------------------------------------------------------------- item report
+# ------------------------------------------------------------------------------------------------------ a class
+
+CLASS = {  # learner: how many points, from the first on, are known in form A and in form B
+    "anna": (6, 12),
+    "bo": (0, 6),
+    "cy": (3, 0),
+}
 
 
-def a_class(folder, many):
-    """Write the logs of a class: learner n knows as many points of A as chance gives, and more of B. Return folders."""
-    generator, folders = random.Random(0), [folder / f"learner {n}" for n in range(many)]
-    for learner in folders:
-        learner.mkdir()
-        able, lines = generator.random(), []
-        for name, item in items().items():
-            knows = generator.random() < (0.5 * able if name[0] == "A" else 0.4 + 0.5 * able)
-            letter = right_letter(name) if knows or name == "A1" else wrong_letter(name)
-            for each in ("?", letter) if name == "A2" else letter:
-                lines.append({"v": 1, "time": "", "question": name, "edition": item["edition"], "letter": each})
-        (learner / "inventory.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
-    return folders
+@pytest.fixture
+def folders(tmp_path):
+    """The folders of a class; cy has stopped after form A, and a line of the log is cut off."""
+    for learner, known in CLASS.items():
+        (tmp_path / learner).mkdir()
+        lines = [
+            {"v": 1, "question": name, "edition": item["edition"]}
+            | {"letter": right_letter(name) if int(name[1:]) <= known["AB".index(name[0])] else "?"}
+            for name, item in items().items()
+            if known["AB".index(name[0])] or name[0] == "A"
+        ]
+        (tmp_path / learner / "inventory.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n" + '{"v": 1, "qu')
+    return [tmp_path / learner for learner in CLASS]
 
 
-def test_the_item_report_against_formulas_of_its_own(tmp_path, capsys):
-    folders = a_class(tmp_path, 24)
-    table = tmp_path / "items.csv"
-    assert main(["--report", *map(str, folders), "--csv", str(table)]) == 0
-    output, errors = capsys.readouterr()
-    assert errors == "" and output.startswith("The LayerNorm inventory: 24 learners, 24 with all of form A, 24 of B\n")
-    rows = {row["question"]: row for row in csv.DictReader(table.open(encoding="utf-8"))}
-    learners = [collect(folder) for folder in folders]
-    knows = np.array([[learner.right(name) for name in items()] for learner in learners], float)  # (learners, items)
-    assert list(rows) == list(items())
-    for at, (name, row) in enumerate(rows.items()):
-        letters = [learner.last[name] for learner in learners]
-        assert [int(row[letter]) for letter in "abcd?"] == [letters.count(letter) for letter in "abcd?"]
-        nobody = [letter for letter in "abcd" if letter not in letters and letter != right_letter(name)]
-        assert row["chosen by nobody"] == "".join(nobody) and len(nobody) >= 2
-        assert int(row["changed"]) == (24 if name == "A2" else 0)
-        assert float(row["difficulty"]) == pytest.approx(knows[:, at].mean())
-        if name == "A1":  # all have it right
-            assert row["discrimination"] == ""
-            continue
-        rest = sum(knows[:, other] for other, form in enumerate(items()) if form[0] == name[0] and other != at)
-        biserial = np.corrcoef(knows[:, at], rest)[0, 1]
-        assert float(row["discrimination"]) == pytest.approx(biserial) and f"{biserial:.2f}" in output
-    gains, both = item_report.gains(learners)
-    before, after = (knows[:, [name[0] == form for name in items()]].mean() for form in "AB")
-    assert both == 24 and gains["all"] == pytest.approx((before, after, (after - before) / (1 - before)))
-    assert "From A to B, 24 learners with both forms" in output and "Discrimination takes" not in output
-
-
-def test_a_small_class_gets_no_discrimination_and_is_told_why(tmp_path, capsys):
-    folders = a_class(tmp_path, 3)
-    (folders[2] / "inventory.jsonl").write_text((folders[2] / "inventory.jsonl").read_text().partition("B1")[0])
+def test_the_report_of_a_class_counts_letters_and_gains_by_theme(folders, capsys):
     assert main(["--report", *map(str, folders)]) == 0
     output, errors = capsys.readouterr()
-    assert "Discrimination takes at least 20 learners with the whole form; here are 3." in output
-    assert "here are 2." in output and "From A to B, 2 learners with both forms" in output
-    assert "1 line is damaged" in errors
+    assert output.startswith("The LayerNorm inventory: 3 learners, 3 with all of form A, 2 of B\n")
+    rows = {line.split()[0]: line.split() for line in output.splitlines() if re.match(r"[AB]\d+ ", line)}
+    assert list(rows) == list(items()) and errors.count("1 line is damaged") == 3
+    counts = {"A1": (2, 1, "67%"), "A6": (1, 2, "33%"), "A12": (0, 3, "0%"), "B1": (2, 0, "100%"), "B12": (1, 1, "50%")}
+    for name, (right, unknown, share) in counts.items():
+        assert f"{right}*" in rows[name] and rows[name][-2:] == [str(unknown), share], rows[name]
+    assert "From A to B, 2 learners with both forms" in output
+    gains = [line.split()[-3:] for line in output.splitlines()[-7:]]  # six themes of two points, and all
+    assert gains == [["50%", "100%", "1.00"]] * 3 + [["0%", "50%", "0.50"]] * 3 + [["25%", "75%", "0.67"]]
 
 
-def test_folders_without_answers_are_named_and_the_others_count(tmp_path, capsys):
-    folders = a_class(tmp_path, 1)
+def test_folders_without_answers_are_named_and_the_others_count(folders, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     assert main(["--report", str(folders[0]), str(tmp_path / "empty"), str(tmp_path / "gone")]) == 1
     output, errors = capsys.readouterr()
-    assert "1 learners" not in output and output.startswith("The LayerNorm inventory: 1 learner,")
+    assert output.startswith("The LayerNorm inventory: 1 learner,")
     assert f"{tmp_path / 'empty'}: no answers" in errors and f"{tmp_path / 'gone'}: there is no such folder" in errors
     assert main(["--report", str(tmp_path / "empty")]) == 1
     assert "No folder holds answers" in capsys.readouterr().err
-    there = ["--report", str(folders[0]), "--csv", str(tmp_path / "gone" / "items.csv")]
-    assert main(there) == 1 and "cannot be written" in capsys.readouterr().err

@@ -15,11 +15,9 @@ import pytest
 import torch
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_hex, to_rgb
-from matplotlib.patches import FancyBboxPatch
 from matplotlib.text import Text
 from PIL import Image
 
-from fromscratch import LayerNormGRUCell, LayerNormLSTMCell
 from lessonkit import plot
 from lessonkit.plot import _numbers, _style
 from tests.helpers import executed
@@ -31,10 +29,8 @@ LN = "LayerNorm"
 x3, x8 = torch.tensor([1.0, 2, 3]), torch.arange(8)
 RUNS = {LN: x3 / 3, "none": torch.stack([x3, 3 * x3])}
 PARTS = {"left": (x3, {"none": x3}), "right": (x3, {"none": torch.stack([x3, x3])})}
-pictures = torch.arange(24.0).reshape(2, 3, 4)  # (N, H, W)
 blocks = {"(B, C)": {"shape": {"B": 2, "C": 5}, "over": ("C",)}}
 pre_ln = {"branch": ["LN", "f"], "formula": "x + f(LN(x))"}
-MATRIX = {"texts": [["1", "0"], ["0", "1"]], "limits": (0, 1), "size": (5, 2)}
 # One right call of every function: its data, its words besides WORDS, and how the table behind its picture begins.
 CALLS = {
     "lines": (
@@ -49,22 +45,12 @@ CALLS = {
         ["panel,curve,step,loss (nats),standard deviation", "left,none,1,1,"]
         + ["left,none,2,2,", "left,none,3,3,", "right,none,1,1,0"],
     ),
-    "bars": (({"a": 1.0, "b": 2.5},), {"x": "%"}, ["bar,%", "a,1"]),
-    "hist": (({"a": [0.0, 0.01, 1]},), {"x": "value"}, ['values,"value, from",to,how many', "a,0,0.025,2"]),
-    "heat": (
-        (torch.eye(2), ["r", "s"], ["c", "d"]),
-        {"x": "to", "y": "from", **MATRIX},
-        ['"from (down), to (across)",c,d', "r,1,0"],
-    ),
-    "images": ((pictures, ["0", "1"]), {}, ["image,lowest pixel,mean,highest", "0,0,5.5,11"]),
     "cubes": (
         (blocks,),
         {},
         ["tensor,shape,shape of the mean,means,entries in each", '"(B, C)","B = 2, C = 5","(2, 1)",2,5'],
     ),
     "blocks": (({"Pre-LN": pre_ln},), {}, []),
-    "cell": (("GRU",), {}, []),
-    "memory_traffic": (({"fused": [("loop 1", ["x"], []), ("loop 2", [], ["y"])]},), {}, []),
     "figure": (
         (lambda ax: ax.plot([0, 1]),),
         {"numbers": {"rate": [0.1, 1], "accuracy (%)": torch.tensor([96.0, 9])}},
@@ -154,7 +140,6 @@ HARD = {  # figures that no lesson draws, and that an author may: one of CALLS, 
     "huge numbers": ("lines", (1e7 * x8.double(), {"none": 10.0 ** (28 * x8.double())}), {"ylog": True}),
     "numbers that hardly differ": ("lines", (x8, {"none": 1 + 1e-5 * x8.double()}), {}),
     "long categories": ("lines", ([f"({4**n}, {n}00)" for n in range(3, 8)], {"none": range(5)}), {}),
-    "long bars": ("bars", ({f"{name} with a long explanation": number for number, name in enumerate(TEN)},), {}),
 }
 
 
@@ -223,23 +208,6 @@ def test_ticks_are_what_was_measured_at_and_dots_have_no_line(drawn):
     assert (dots.get_linestyle(), dots.get_marker()) == ("None", "o") and line.get_linestyle() == "-"
 
 
-def test_bars_are_labeled_with_their_means_and_dots_are_the_runs(drawn):
-    picture("bars", {"none": [1.0, 2.0, 4.0], LN: 2.5})
-    assert texts(drawn[0]) == ["2.33", "2.5"]
-    assert [1.0, 2.0, 4.0] in [list(line.get_xdata()) for line in drawn[0].axes[0].lines]
-
-
-def test_a_matrix_has_its_numbers_in_an_ink_that_reads(drawn):
-    picture("heat", y="a label longer than this matrix is high")
-    ax = drawn[0].axes[0]
-    assert texts(drawn[0]) == ["1", "0", "0", "1"]
-    assert [text.get_color() for text in ax.texts] == ["white", "#15191C", "#15191C", "white"]
-    assert (ax.images[0].norm.vmin, ax.images[0].norm.vmax) == (0, 1)
-    picture("images", torch.rand(13, 8, 8), [f"label {n}" for n in range(13)], ncols=5)
-    scales = [(ax.images[0].norm.vmin, ax.images[0].norm.vmax) for ax in drawn[1].axes if ax.images]
-    assert len(scales) == 13 and len(set(scales)) == 1
-
-
 IMAGES = {"B": 2, "C": 4, "H": 3, "W": 5}
 TOKENS = {"B": 2, "T": 3, "C": 4}
 
@@ -264,28 +232,6 @@ def test_cubes_shade_one_group_and_count_the_groups(drawn):
         assert f"{count} means of {size} entries" in written
         shaded = [any(np.allclose(c[:3], light * first) for light in (1, 0.97, 0.9)) for c in block.get_facecolors()]
         assert (sum(shaded), len(shaded)) == (blue, faces)
-
-
-@pytest.mark.parametrize("kind, cell, state", [("GRU", LayerNormGRUCell, "h"), ("LSTM", LayerNormLSTMCell, "c")])
-def test_a_cell_is_drawn_with_the_norms_it_has_and_none_on_the_state(kind, cell, state, drawn):
-    picture("cell", kind)
-    (ax,) = drawn[0].axes
-    assert {name for name, _ in cell(2, 3).named_children()} == {text for text in texts(drawn[0]) if "_" in text}
-    norms = [patch for patch in ax.patches if to_hex(patch.get_facecolor()).upper() == plot.COLORS[LN]]
-    assert len(norms) == len(list(cell(2, 3).children()))
-    at = {text.get_text(): text.get_position() for text in ax.texts}
-    boxes = [patch.get_bbox() for patch in ax.patches if isinstance(patch, FancyBboxPatch)]
-    assert at[f"{state}\N{PRIME}"][1] == at[state][1] > max(box.y1 for box in boxes), "the state passes no box"
-
-
-def test_every_trip_to_memory_is_an_arrow_and_is_counted(drawn):
-    line = [("mean(x)", ["x"], []), ("x - mean", ["x"], ["c"]), ("c * c", ["c"], ["squares"])]
-    picture("memory_traffic", {"line by line": line, "fused": [("loop 1", ["x"], []), ("loop 2", [], [])]})
-    written = texts(drawn[0])
-    assert "3 read, 2 written" in written and "1 read, 0 written" in written
-    arrows = [text for text in drawn[0].axes[0].texts if getattr(text, "arrow_patch", None) is not None]
-    assert sorted(arrow.xy[0] < arrow.get_position()[0] for arrow in arrows) == [False] * 4 + [True] * 2, "2 go back"
-    assert written.count("one row, in the cache") == 1, "only where a loop moves nothing"
 
 
 def test_a_block_draws_its_boxes_in_the_order_of_the_signal(drawn):
@@ -410,10 +356,6 @@ BAD = [  # one of CALLS, its data, words that differ, what is said of it
     ("lines", (x8, {LN: x8}), {"dots": ["LN"]}, "names out of LayerNorm"),
     ("panels", ({"left": (x8, {LN: x8[:2]})},), {}, "plot.panels, 'left': 'LayerNorm' has shape"),
     ("panels", ({"left": (x8, {LN: x8})},), {"y": ["a", "b"]}, "2 labels in y= for 1 panels"),
-    ("bars", ({LN: math.nan},), {}, "^plot.bars: .LayerNorm. is nan"),
-    ("hist", ({LN: [1, math.inf]},), {}, "^plot.hist: .LayerNorm. has 1 of 2 values nan or inf"),
-    ("heat", (torch.eye(2), "ab", "abc"), {}, r"shape \(2, 2\) .*Expected shape \(2, 3\)"),
-    ("images", (torch.zeros(2, 1, 3, 4), "ab"), {}, r"^plot.images: .*Expected \(N, H, W\)"),
     ("cubes", ({"a": {"shape": {"B": 2}, "over": "D"}},), {}, "axis 'D' is not one of B"),
     ("figure", (lambda ax: None,), {"numbers": {"a": [1], "b": [1, 2]}}, "longer than"),
 ]

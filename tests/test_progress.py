@@ -49,23 +49,12 @@ NEW = error("NameError", "name 'f' is not defined", "`f` comes from a cell that 
 NEWER = error("NameError", "name 'f' is not defined", "`f` is not known: this kernel is new, and the cells above …")
 
 
-def lesson(number=2, minutes=60):
-    """The cells of an untouched lesson: three exercises, one of two checks and an optional one; a question."""
-    return [
-        text(f"# {number} · Tiny: a lesson\n\n*About {minutes} min.* You can"),
-        code(f'check.predict("{number}.1", "")', tags=["predict"]),
-        exercise(f"{number}.1"),
-        check(f"first_{number}"),
-        text("## Two checks"),
-        exercise(f"{number}.2", minutes=10),
-        check(f"second_{number}"),
-        check(f"third_{number}"),
-        text("## Deeper (optional, 4 min)\n\n### In it"),
-        exercise(f"{number}.3"),
-        check(f"fourth_{number}"),
-        text("## Take-away"),
-        code(f'check.summary("tiny_{number}")'),
-    ]
+def lesson(number=2):
+    """The cells of an untouched lesson."""
+    cells = [text(f"# {number} · Tiny: a lesson"), code(f'check.predict("{number}.1", "")', tags=["predict"])]
+    for item in known(number).exercises:
+        cells += [exercise(item.number), *(check(its.name) for its in item.checks)]
+    return [*cells, code(f'check.summary("tiny_{number}")')]
 
 
 def written(path, cells, **metadata):
@@ -81,12 +70,11 @@ def asked(number, ident, *names, minutes=5, optional=False):
 
 
 def known(number=2, minutes=60):
-    """What the course knows of that lesson."""
-    start = [Question("Predict", f"{number}.1", "what?", []), asked(number, 1, f"first_{number}")]
+    """What the course knows of a lesson: three exercises, one of two checks and an optional one; a question."""
     both = asked(number, 2, f"second_{number}", f"third_{number}", minutes=10)
     more = asked(number, 3, f"fourth_{number}", optional=True)
-    parts = [Section("Tiny", 1, items=[*start, both]), Section("Deeper (optional, 4 min)", 2, True, items=[more])]
-    return Lesson(f"0{number}_tiny_{number}", "Tiny: a lesson", minutes, parts)
+    items = [Question("Predict", f"{number}.1", "what?", []), asked(number, 1, f"first_{number}"), both, more]
+    return Lesson(f"0{number}_tiny_{number}", "Tiny: a lesson", minutes, [Section("Tiny", 1, items=items)])
 
 
 @pytest.fixture
@@ -102,12 +90,10 @@ def tiny(tmp_path):
 
 def done(number, right=("first", "second", "third")):
     """A lesson of which some checks are right."""
-    cells = lesson(number)
-    for cell in cells:
-        for name in right:
-            if f"check.{name}_{number}" in cell["source"]:
-                cell["outputs"], cell["execution_count"] = [RIGHT_NOW], 3
-    return cells
+    rights = [f"check.{name}_{number}" for name in right]
+    return [
+        cell | {"outputs": [RIGHT_NOW]} if cell["source"].startswith(tuple(rights)) else cell for cell in lesson(number)
+    ]
 
 
 # ---------------------------------------------------------------------------------------------------------- the course
@@ -156,23 +142,18 @@ FIRST = {  # what the cells of exercise 2.1 show: its state
 }
 
 
+SEVERAL = [(RIGHT_NOW, RIGHT_NOW, RIGHT), (RIGHT_NOW, NOT_YET, TRIED), (BLANK, BLANK, WAITS), (NOT_YET, BLANK, TRIED)]
+
+
 @pytest.mark.parametrize("cells, state", FIRST.values(), ids=FIRST)
 def test_the_state_of_an_exercise(cells, state, tiny):
     assert states_in(cells, tiny["02_tiny_2"]) == {"2.1": state, "2.2": NOT_RUN, "2.3": NOT_RUN}
 
 
-@pytest.mark.parametrize(
-    "second, third, state",
-    [
-        ((RIGHT_NOW,), (RIGHT_NOW,), RIGHT),
-        ((RIGHT_NOW,), (NOT_YET,), TRIED),
-        ((BLANK,), (BLANK,), WAITS),
-        ((NOT_YET,), (BLANK,), TRIED),
-    ],
-)
-def test_an_exercise_of_several_checks_is_right_when_all_are(second, third, state, tiny):
-    cells = [exercise("2.2"), check("second_2", *second), check("third_2", *third)]
-    assert states_in(cells, tiny["02_tiny_2"])["2.2"] == state
+def test_an_exercise_of_several_checks_is_right_when_all_are(tiny):
+    for second, third, state in SEVERAL:
+        cells = [exercise("2.2"), check("second_2", second), check("third_2", third)]
+        assert states_in(cells, tiny["02_tiny_2"])["2.2"] == state, (second, third)
 
 
 def test_the_editions_of_a_real_lesson_are_read_as_they_were_stored():
@@ -181,7 +162,7 @@ def test_the_editions_of_a_real_lesson_are_read_as_they_were_stored():
         for folder, state in (("notebooks/solutions", RIGHT), ("notebooks", NOT_RUN)):
             _, cells = read(ROOT / folder / f"{stem}.ipynb", lessons())
             assert set(states_in(cells, lessons()[stem]).values()) == {state}
-    hook = (ROOT / "lessons_src/lessonkit/_hook.py").read_text("utf-8")
+    hook = (ROOT / "lessons_src/lessonkit/shown.py").read_text("utf-8")
     startup = (ROOT / "lessons_src/lab_settings/startup.py").read_text("utf-8")
     assert "has not been run in this kernel" in hook and "this kernel is new" in startup
 
@@ -208,16 +189,15 @@ def test_a_file_that_is_no_notebook_is_named_and_the_others_are_shown(content, m
 
 
 def test_a_file_says_which_lesson_it_is_and_else_its_name_does(tiny, tmp_path):
-    mine = written(tmp_path / "mine.ipynb", [], lesson={"source": "lessons_src/lessons/03_tiny_3/lesson.py"})
-    copy = written(tmp_path / "02_tiny_2-Copy1.ipynb", [])
-    strange = written(tmp_path / "02_tiny_2.ipynb", [], lesson=["?"])
-    notes = written(tmp_path / "notes.ipynb", [])
-    assert [read(path, tiny)[0] for path in (mine, copy, strange, notes)] == [
-        "03_tiny_3",
-        "02_tiny_2",
-        "02_tiny_2",
-        None,
-    ]
+    source = "lessons_src/lessons/03_tiny_3"
+    for name, said, stem in [
+        ("mine.ipynb", {"source": source}, "03_tiny_3"),
+        ("old.ipynb", {"source": f"{source}.py"}, "03_tiny_3"),
+        ("02_tiny_2-Copy1.ipynb", {}, "02_tiny_2"),
+        ("02_tiny_2.ipynb", ["?"], "02_tiny_2"),
+        ("notes.ipynb", {}, None),
+    ]:
+        assert read(written(tmp_path / name, [], lesson=said), tiny)[0] == stem
     with pytest.raises(Unreadable):
         read(written(tmp_path / "x.ipynb", None), tiny)
 
@@ -267,13 +247,16 @@ def test_the_line_says_when_nothing_is_begun_and_when_all_is_done(tiny, tmp_path
     assert summary.table(everything, tiny)[5] == "About 0 h 0 min of the core are left."
 
 
+def attempt(lesson, item, name, kernel="a", seconds=3.0):
+    """A line of a log: a right answer."""
+    what = {"v": 1, "kernel": kernel * 8, "lesson": lesson, "item": item, "check": name, "verdict": "right"}
+    return what | {"on_item": 1.0, "in_kernel": seconds}
+
+
 def test_own_minutes_stand_beside_the_printed_ones_where_there_is_a_log(half, tiny):
-    lines = [
-        {"v": 1, "kernel": kernel * 8, "lesson": "tiny_2", "item": "Exercise 2.1", "check": "first_2"}
-        | {"verdict": "right", "on_item": 1.0, "in_kernel": seconds}
-        for kernel, seconds in (("a", 300.0), ("a", 1200.0), ("b", 600.0))
-    ]
-    (half.folder / "attempts.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n?\n")
+    kernels = (("a", 300.0), ("a", 1200.0), ("b", 600.0))
+    lines = [json.dumps(attempt("tiny_2", "Exercise 2.1", "first_2", *kernel)) for kernel in kernels]
+    (half.folder / "attempts.jsonl").write_text("\n".join([*lines, "?"]))
     table = summary.table(half, tiny)
     assert table[0].split()[-2:] == ["yours", "next"] and table[1].split()[-3:] == ["60", "30", "2.2"]
     assert table[2].split()[-2:] == ["30", "3.1"] and "1 line is damaged and left out" in table[-1]
@@ -308,13 +291,7 @@ def test_the_page_has_a_row_a_learner_and_a_column_an_exercise(half, tiny, tmp_p
 
 @pytest.mark.parametrize(
     "right, damaged, file",
-    [
-        ((2,), (), "03_tiny_3.ipynb"),
-        ((3,), (), "02_tiny_2.ipynb"),
-        ((2, 3), (), "03_tiny_3.ipynb"),
-        ((), (2,), "03_tiny_3.ipynb"),
-        ((), (2, 3), "02_tiny_2.ipynb"),
-    ],
+    [((2,), (), "03_tiny_3.ipynb"), ((2, 3), (), "03_tiny_3.ipynb"), ((), (2, 3), "02_tiny_2.ipynb")],
 )
 def test_lab_opens_the_first_lesson_that_is_not_finished(right, damaged, file, tiny, tmp_path):
     for number in (2, 3):
@@ -329,16 +306,6 @@ def test_lab_opens_the_first_lesson_that_is_not_finished(right, damaged, file, t
 
 
 # -------------------------------------------------------------------------------------------------------- the command
-
-
-def test_the_command_writes_the_page_of_a_class_whole_or_not_at_all(tmp_path, capsys):
-    written(tmp_path / "anna/work/02_statistics.ipynb", [check("how_many", RIGHT_NOW)])
-    target = tmp_path / "class.html"
-    assert command.main(["--html", str(target), str(tmp_path / "anna/work"), str(tmp_path / "bo/work")]) == 0
-    assert capsys.readouterr().out == f"{target}: 2 learners\n" and "bo: " in target.read_text("utf-8")
-    assert command.main(["--html", str(tmp_path / "no/class.html"), str(tmp_path / "anna/work")]) == 1
-    assert "no/class.html cannot be written (No such file or directory)" in capsys.readouterr().err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["anna", "class.html"]
 
 
 @pytest.mark.parametrize(
@@ -360,9 +327,7 @@ def test_a_wrong_command_says_what_is_wrong(arguments, message, tmp_path, monkey
 def collected(tmp_path):
     """A folder with the folders of three learners: one with a log, one called work, one that is empty."""
     written(tmp_path / "in/anna/02_statistics.ipynb", [check("how_many", RIGHT_NOW)])
-    attempt = {"v": 1, "kernel": "a" * 8, "lesson": "statistics", "item": "Exercise 2.3", "check": "how_many"}
-    attempt |= {"verdict": "right", "on_item": 1.0, "in_kernel": 3.0}
-    (tmp_path / "in/anna/attempts.jsonl").write_text(json.dumps(attempt))
+    (tmp_path / "in/anna/attempts.jsonl").write_text(json.dumps(attempt("statistics", "Exercise 2.3", "how_many")))
     written(tmp_path / "in/bo/work/02_statistics.ipynb", [check("how_many")])
     (tmp_path / "in/cy").mkdir()
     (tmp_path / "in/.trash").mkdir()
@@ -370,20 +335,24 @@ def collected(tmp_path):
 
 
 def test_a_folder_that_holds_the_learners_folders_stands_for_them(collected, tmp_path, capsys):
-    def run(*arguments):
-        assert command.main([*map(str, arguments)]) == 0
-        return capsys.readouterr()
-
     note = f"{collected} holds no notebooks itself, so the folders in it that do are read: anna, bo/work.\n"
-    output = run("--html", tmp_path / "class.html", collected)
-    assert output.out.endswith(": 2 learners\n") and output.err == note
-    assert [row[0] for row in rows_of((tmp_path / "class.html").read_text("utf-8"))[2:4]] == ["anna", "bo"]
-    output = run("--report", collected)
-    assert "Learners: 1. Attempts: 1." in output.out and output.err == note
-    output = run(collected)
-    assert "anna:\n" in output.out and "bo:\n" in output.out and output.err == note
-    assert run(collected / "bo/work").err == run(collected / "anna").err == ""
-    assert "holds no notebooks, and no folder that does." in run("--report", collected / "cy").err
+    page_of, table = tmp_path / "class.html", tmp_path / "all.csv"
+    for arguments, status, out, err in [
+        (["--html", page_of, collected], 0, f"{page_of}: 2 learners\n", note),
+        (["--html", tmp_path / "no/class.html", collected / "anna"], 1, "", "cannot be written (No such file or dir"),
+        (["--report", collected], 0, "Learners: 1. Attempts: 1.", note),
+        (["--report", "--csv", table, collected / "anna/attempts.jsonl"], 0, "Learners: 1. Attempts: 1.", ""),
+        (["--report", collected / "bo/work"], 0, "bo/work/attempts.jsonl: no attempts.", ""),
+        ([collected], 0, "anna:\n", note),
+        ([collected / "bo/work", collected / "anna"], 0, "bo:\n", ""),
+        (["--report", collected / "cy"], 0, "", "holds no notebooks, and no folder that does."),
+    ]:
+        assert command.main([*map(str, arguments)]) == status
+        output = capsys.readouterr()
+        assert out in output.out and err in output.err and (err or not output.err), arguments
+    assert [row[0] for row in rows_of(page_of.read_text("utf-8"))[2:4]] == ["anna", "bo"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["all.csv", "class.html", "in"], "whole or not at all"
+    assert "Exercise 2.3,1,1,0,0,0,1.0," in table.read_text("utf-8")
 
 
 def test_names_are_sorted_as_people_do():

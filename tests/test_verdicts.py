@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from coursebuild.source import blank
-from lessonkit import _hook, check, course
+from lessonkit import check, course, shown
 from lessonkit.check.misconceptions import Misconception, announce
 from lessonkit.check.questions import values
 from lessonkit.check.verdicts import collecting, reject
@@ -112,7 +112,7 @@ def test_a_number_of_a_billion_digits_is_refused_at_once():
 @pytest.fixture
 def shell():
     with helpers.shell() as running:
-        _hook.install()
+        shown.install()
         yield running
 
 

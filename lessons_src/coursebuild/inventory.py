@@ -5,6 +5,7 @@ lessonkit/inventory/questions.json.
 """
 
 import functools
+import hashlib
 import json
 import re
 
@@ -15,7 +16,7 @@ from coursebuild.frame import refuse_options
 from coursebuild.notebooks import METADATA, fingerprint
 from coursebuild.source import LessonError
 from lessonkit.course import Code, Section, Text
-from lessonkit.inventory.questions import FORMS, LETTERS, WORDS, digest
+from lessonkit.inventory.questions import FORMS, LETTERS, WORDS
 
 SOURCE, TABLE = "lessons_src/inventory.md", "lessons_src/lessonkit/inventory/questions.json"
 NOTEBOOKS = {"A": "notebooks/inventory_a.ipynb", "B": "notebooks/inventory_b.ipynb"}
@@ -46,40 +47,39 @@ def read(root):
 
     What would make a wrong form stops the build, with its line and the way out.
     """
-    sections = _sections(root)
-    questions, theme, belief, number = [], None, None, 0
-    lines = (root / SOURCE).read_text(encoding="utf-8").split("\n")
-    start = next((at for at, line in enumerate(lines) if line.startswith("## ")), len(lines))
-    for at, line in enumerate(lines[start:], start + 1):
+    sections, questions, theme, belief, number = _sections(root), [], None, None, 0
+    for at, line in enumerate((root / SOURCE).read_text(encoding="utf-8").split("\n"), 1):
         asked, option = QUESTION.fullmatch(line), OPTION.fullmatch(line)
         if line.startswith("## "):
             theme = line[3:]
+        elif not theme or not line.strip():  # what stands above the first theme is for who edits this
+            continue
+        elif line.startswith(f"### {number + 1} · "):
+            number, belief = number + 1, line.partition(" · ")[2]
         elif line.startswith("### "):
-            number += 1
-            if not line.startswith(f"### {number} · "):
-                _fail(at, f"{line!r}, expected the misconception with the next number: '### {number} · what it says'.")
-            belief = line.partition(" · ")[2]
+            _fail(at, f"{line!r}, expected the misconception with the next number: '### {number + 1} · what it says'.")
+        elif asked and int(asked[2]) != number:
+            _fail(at, f"{asked[1]}{asked[2]} is below misconception {number}. Call it {asked[1]}{number}.")
         elif asked:
-            if int(asked[2]) != number:
-                _fail(at, f"{asked[1]}{asked[2]} is below misconception {number}. Call it {asked[1]}{number}.")
-            questions.append(
-                {"name": f"{asked[1]}{number}", "theme": theme, "belief": belief, "question": asked[3]}
-                | {"line": at, "options": []}
-            )
+            question = {"name": f"{asked[1]}{number}", "theme": theme, "belief": belief, "question": asked[3]}
+            questions.append(question | {"line": at, "options": []})
         elif option and questions:
-            if option[4] not in sections:
-                _fail(at, f"no section of the lessons is called {option[4]!r}. Name the one that settles the option.")
-            heading, link = sections[option[4]]
-            questions[-1]["options"].append(
-                {"text": option[2], "reason": option[3], "right": option[1] == "x", "section": heading, "link": link}
-            )
-        elif line.strip():
+            right, text, reason, title = option.groups()
+            if title not in sections:
+                _fail(at, f"no section of the lessons is called {title!r}. Name the one that settles the option.")
+            questions[-1]["options"].append({"text": text, "reason": reason, "right": right == "x"} | sections[title])
+        else:
             _fail(
                 at,
                 f"{line[:40]!r} is neither a heading nor a question ('**A1:** ...') nor an option "
                 "('- [ ] what it says :: why that is not so :: title of a section'). Write it as one of them.",
             )
-    _refuse_bad(questions, number)
+    for question in questions:
+        refuse_options(functools.partial(_fail, question["line"]), question["name"], question["options"])
+    there = [question["name"] for question in questions]
+    for at in range(1, number + 1):
+        if any(there.count(f"{form}{at}") != 1 for form in FORMS):
+            _fail(1, f"misconception {at} needs one question for form A and one for form B. Write what is missing.")
     return questions
 
 
@@ -87,23 +87,14 @@ def _fail(line, message):
     raise LessonError(f"{SOURCE}:{line}: {message}")
 
 
-def _refuse_bad(questions, last):
-    for question in questions:
-        refuse_options(functools.partial(_fail, question["line"]), question["name"], question["options"])
-    there = [question["name"] for question in questions]
-    for number in range(1, last + 1):
-        if there.count(f"A{number}") != 1 or there.count(f"B{number}") != 1:
-            _fail(1, f"misconception {number} needs one question for form A and one for form B. Write what is missing.")
-
-
 def _sections(root):
-    """Return {"Two numbers for a row": ("2.1 Two numbers for a row", the link to it)} of all lessons."""
+    """Return {"Two numbers for a row": {"section": "2.1 Two numbers for a row", "link": to it}} of all lessons."""
     sections = {}
     for path in sorted((root / "lessons_src/lessons").glob("[0-9][0-9]_*")):
         for heading, title in re.findall(
             r"^# ## (\d+\.\d+ (.*))$", (path / "lesson.py").read_text(encoding="utf-8"), re.MULTILINE
         ):
-            sections[title] = (heading, f"{path.stem}.ipynb#{heading.replace(' ', '-')}")
+            sections[title] = {"section": heading, "link": f"{path.stem}.ipynb#{heading.replace(' ', '-')}"}
     return sections
 
 
@@ -116,18 +107,14 @@ def shown(question):
 def notebook(questions, form):
     """Return the notebook of a form, not run."""
     introduction = INTRODUCTION.format(form=form, when=FORMS[form], about=ABOUT[form], minutes="{minutes}")
-    cells = [
-        nbformat.v4.new_markdown_cell(introduction, id="introduction"),
-        nbformat.v4.new_code_cell("from lessonkit import inventory", id="start"),
-    ]
-    for question in questions:
+    text, code = nbformat.v4.new_markdown_cell, nbformat.v4.new_code_cell
+    cells = [text(introduction, id="introduction"), code("from lessonkit import inventory", id="start")]
+    for question in (question for question in questions if question["name"][0] == form):
         name = question["name"]
-        if name[0] == form:
-            cells.append(nbformat.v4.new_markdown_cell(shown(question), id=f"{name.lower()}-asked"))
-            answer = f'inventory.answer("{name}", "")'
-            cells.append(nbformat.v4.new_code_cell(answer, id=name.lower(), metadata={"tags": ["predict"]}))
-    cells.append(nbformat.v4.new_markdown_cell("## Your result\n\nRun this when all twelve have a letter.", id="then"))
-    cells.append(nbformat.v4.new_code_cell(f'inventory.result("{form}")', id="result"))
+        cells.append(text(shown(question), id=f"{name.lower()}-asked"))
+        cells.append(code(f'inventory.answer("{name}", "")', id=name.lower(), metadata={"tags": ["predict"]}))
+    cells.append(text("## Your result\n\nRun this when all twelve have a letter.", id="then"))
+    cells.append(code(f'inventory.result("{form}")', id="result"))
     whole = nbformat.v4.new_notebook(cells=cells)
     cells[0].source = introduction.format(minutes=round(_minutes(whole)))
     whole.metadata = nbformat.from_dict(METADATA | {"lesson": {"source": SOURCE, "cells": fingerprint(whole)}})
@@ -145,10 +132,13 @@ def _minutes(form):
 
 
 def table(questions):
-    """Return what lessonkit.inventory reads: {"A1": theme, belief, question, options and the edition's digest}."""
+    """Return what lessonkit.inventory reads: {"A1": theme, belief, question, options and edition}.
+
+    An edition is six digits made from what its cell in the notebook shows.
+    """
     return {
         question["name"]: {key: question[key] for key in ("theme", "belief", "question", "options")}
-        | {"edition": digest(shown(question))}
+        | {"edition": hashlib.sha256(shown(question).encode()).hexdigest()[:6]}
         for question in sorted(questions, key=lambda question: question["name"][0])
     }
 
@@ -163,9 +153,8 @@ def files(root):
     if not (root / SOURCE).exists():
         return {}
     questions = read(root)
-    contents = {root / TABLE: json.dumps(table(questions), indent=1, ensure_ascii=False) + "\n"}
-    for form, path in NOTEBOOKS.items():
-        contents[root / path] = (
-            json.dumps(notebook(questions, form), sort_keys=True, indent=1, ensure_ascii=False) + "\n"
-        )
-    return contents
+    contents = {NOTEBOOKS[form]: notebook(questions, form) for form in FORMS} | {TABLE: table(questions)}
+    return {
+        root / path: json.dumps(content, indent=1, ensure_ascii=False, sort_keys=path != TABLE) + "\n"
+        for path, content in contents.items()
+    }

@@ -2,20 +2,22 @@
 
 The parts that compute set torch's threads from the environment variable LESSON_THREADS (default 1), see _threads. The
 package alone imports no torch: `python -m lessonkit.progress` needs none.
+
+fromscratch, what the lessons have built, finds shipped weights by lessonkit.data; and where a learner has no answer of
+their own, lessonkit.mine and lessonkit.check take the course's from fromscratch. So the two need each other, but
+neither imports the other while it is loaded itself: lessonkit asks for a name of fromscratch when a learner does.
 """
 
 import importlib
 
-from lessonkit import _hook, _work, attempts
-from lessonkit._boxes import in_notebook
+from lessonkit import attempts, places, shown
 
-_hook.install()
-attempts.install()
+__all__ = ["show"]
 
 
 def _after_the_first_cell():
     """Let a learner's kernel bring back what was kept from its lesson, when the cell that has imported this ends."""
-    if _work.folder() is None or not in_notebook():
+    if places.work() is None or not shown.in_notebook():
         return
     from IPython import get_ipython
 
@@ -28,14 +30,14 @@ def _after_the_first_cell():
     shell.events.register("post_run_cell", once)
 
 
-_after_the_first_cell()
-
-__all__ = ["show"]
-
-
 def __getattr__(name):
     if name == "show":
         from lessonkit.numbers import show
 
         return show
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+shown.install()
+attempts.install()
+_after_the_first_cell()

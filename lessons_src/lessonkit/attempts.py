@@ -1,7 +1,7 @@
 """The log of attempts: each check and each answered question in a learner's kernel adds a line to work/attempts.jsonl.
 
 A line holds what was tried and how it went, never code or a name, and nothing is sent anywhere. LESSON_LOG=off ends it.
-There is no log in builds, in tests, for the solutions, or outside a notebook: see lessonkit._work. A line is JSON:
+There is no log in builds, in tests, for the solutions, or outside a notebook: see lessonkit.places. A line is JSON:
 
     v               2, the version of this form; in version 1 mistakes had ids
     time            when, UTC, "2026-11-22T06:58:01Z"
@@ -26,9 +26,9 @@ import re
 import secrets
 import time
 
-from lessonkit import _work
-from lessonkit._boxes import in_notebook
+from lessonkit import places
 from lessonkit.course import CARD
+from lessonkit.shown import in_notebook
 
 VERSION = 2
 FILE = "attempts.jsonl"
@@ -38,77 +38,68 @@ ASKS = re.compile(r'^check\.(predict|recall)\("(\d+\.\d+)"', re.MULTILINE)
 _log = None  # the _Log of this kernel, where there is a learner
 
 
-def met(source):
-    """Return the exercises and questions that a cell shows: ["Exercise 2.1"], ["Predict 2.1"]."""
-    exercises = [f"Exercise {card[1]}" for card in CARD.finditer(source)]
-    return exercises + [f"{kind.capitalize()} {number}" for kind, number in ASKS.findall(source)]
+class Lines:
+    """Records on their way to a file, a line of JSON each. Those that cannot be written wait; that is said once.
 
+    sorry: what is said then, with {name} of the file and {why}.
+    """
 
-class _Clock:
-    """Seconds of work in a kernel. before: as it was at the end of the cell before; pause: since then, uncut."""
+    def __init__(self, sorry):
+        self.waiting, self._sorry = [], sorry
 
-    def __init__(self):
-        self.before = self.pause = self._worked = 0.0
-        self._last = time.monotonic()
-
-    def start_cell(self, now):
-        self.before, self.pause = self._worked, now - self._last
-        self._worked, self._last = self._worked + min(self.pause, PAUSE), now
-
-    def end_cell(self, now):
-        self._worked, self._last = self.read(now), now
-
-    def read(self, now):
-        """Return the seconds of work so far, while a cell runs."""
-        return self._worked + now - self._last
+    def add(self, path, version, record):
+        """Add a record with its version and the time to a file; to None it waits."""
+        time = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.waiting.append({"v": version, "time": time} | record)
+        try:
+            while path and self.waiting:
+                append(path, json.dumps(self.waiting[0]))
+                del self.waiting[0]
+        except OSError as error:
+            if self._sorry:
+                print(f"({self._sorry.format(name=path.name, why=error.strerror)})")
+            self._sorry = ""
 
 
 class _Log:
+    """A kernel's log, and its clock: seconds of work are those from cell to cell, long pauses cut."""
+
     def __init__(self, path):
-        self.path, self.clock, self.kernel = path, _Clock(), secrets.token_hex(4)
+        self.path, self.kernel = path, secrets.token_hex(4)
         self.met = {}  # item: seconds of work when it was met
-        self.waiting = []  # lines that could not be written yet
-        self.told = False
+        self.before = self.pause = self.worked = 0.0  # at the end of the cell before; since then, uncut; in all
+        self.last = time.monotonic()
+        self.lines = Lines(
+            "This attempt could not be noted in {name}: {why}. The lesson goes on as it is, and this kernel tries "
+            "again at the next one."
+        )
 
     def before_cell(self, info):
-        self.clock.start_cell(time.monotonic())
-        for item in met(info.raw_cell or ""):
-            self.met.setdefault(item, self.clock.before)
+        self.before, self.pause = self.worked, time.monotonic() - self.last
+        self.worked += min(self.pause, PAUSE)
+        self.last += self.pause
+        source = info.raw_cell or ""
+        items = [f"Exercise {card[1]}" for card in CARD.finditer(source)]
+        for item in [*items, *(f"{kind.capitalize()} {number}" for kind, number in ASKS.findall(source))]:
+            self.met.setdefault(item, self.before)
 
     def after_cell(self, result):
-        self.clock.end_cell(time.monotonic())
+        now = time.monotonic()
+        self.worked, self.last = self.worked + now - self.last, now
 
     def add(self, lesson, item, details):
-        worked = self.clock.read(time.monotonic())
-        line = {
-            "v": VERSION,
-            "time": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "kernel": self.kernel,
-            "lesson": lesson,
-            "item": item,
-            **details,
-            "since_cell": round(self.clock.pause, 1),
-            "on_item": round(worked - self.met.setdefault(item, self.clock.before), 1),
-            "in_kernel": round(worked, 1),
-        }
-        self.waiting.append(json.dumps(line))
-        try:
-            while self.waiting:
-                append(self.path, self.waiting[0])
-                del self.waiting[0]
-        except OSError as error:
-            if not self.told:
-                print(
-                    f"(This attempt could not be noted in {self.path.name}: {error.strerror}. The lesson goes on "
-                    "as it is, and this kernel tries again at the next one.)"
-                )
-            self.told = True
+        worked = self.worked + time.monotonic() - self.last
+        record = {"kernel": self.kernel, "lesson": lesson, "item": item, **details}
+        record["since_cell"] = round(self.pause, 1)
+        record["on_item"] = round(worked - self.met.setdefault(item, self.before), 1)
+        record["in_kernel"] = round(worked, 1)
+        self.lines.add(self.path, VERSION, record)
 
 
 def install():
     """Start the log, if this is a learner's kernel. Installing twice changes nothing."""
     global _log
-    folder = _work.folder()
+    folder = places.work()
     if _log or folder is None or off() or not in_notebook():
         return
     from IPython import get_ipython

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from lessonkit import _threads, _work  # noqa: F401  _threads sets how many torch uses
-from lessonkit._boxes import Told
+from lessonkit import _threads, places  # noqa: F401  _threads sets how many torch uses
+from lessonkit.shown import Told
 
-FOLDER, SUMS = _work.data_folder(), _work.SUMS
+FOLDER, SUMS = places.data(), places.SUMS
 N_TEST = 500
 
 
@@ -37,8 +37,8 @@ class DigitsSplit(NamedTuple):
 
 def _restore(*names):
     """Return the sentence that says how to get the files `names` back."""
-    if _work.INSTALLED:
-        return f"To restore, install the course again: pip install --force-reinstall --no-deps {_work.PACKAGE}"
+    if places.INSTALLED:
+        return f"To restore, install the course again: pip install --force-reinstall --no-deps {places.PACKAGE}"
     files = " ".join(f"{FOLDER.name}/{name}" for name in names)
     return f"To restore, run in {FOLDER.parent}: git checkout -- {files}"
 
@@ -141,7 +141,7 @@ def file_corpus():
     noise: of our own writing and making (data/make_corpus.py).
     Raises DataFileError if data/file_corpus.json is missing or damaged.
     """
-    files = json.loads(_verified("file_corpus.json", "the small files of lesson 15"))
+    files = json.loads(_verified("file_corpus.json", "the small files of many types"))
     return {
         name: "".join(file["text"]).encode("utf-8") if "text" in file else base64.b64decode("".join(file["base64"]))
         for name, file in files.items()

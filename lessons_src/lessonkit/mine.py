@@ -10,11 +10,12 @@ import importlib
 import sys
 import types
 
-from lessonkit import _saved_answers, _work, check, course
-from lessonkit._saved_answers import Refused
+from lessonkit import check, course, places
 from lessonkit.check.attempt import again
 from lessonkit.check.observing import quiet
 from lessonkit.check.questions import made_by
+from lessonkit.kept import files
+from lessonkit.kept.files import Refused
 
 _running = set()  # the lessons whose files are run just now: a file that asks for itself gets the course's
 
@@ -28,20 +29,18 @@ def __getattr__(name):
             f"lessonkit.mine has no {name!r}, it has what exercises make: {', '.join(sorted(homes))}. All else that "
             f"the course builds is in the package fromscratch: write from fromscratch import {name}."
         )
-    lesson = homes[name]
+    lesson, why_not = homes[name], ""
     exercise = made_by(course.answers()[lesson][name])[1]
-    folder, why_not = _work.folder(), ""
-    if folder and lesson not in _running:
-        try:
-            own, since = _own(folder / "mine" / f"{lesson}.py", name)
-            if own is not None:
-                print(f"{name}: yours, {since}. The course's instead: from fromscratch import {name}")
-                return own
-        except Refused as error:
-            why_not = (
-                f" Yours in {folder.name}/mine/{lesson}.py is not used, because {error}. Run exercise {exercise} and "
-                "its check again, or delete that file."
-            )
+    try:
+        own, since = (None, "") if lesson in _running else _own(lesson, name)
+        if own is not None:
+            print(f"{name}: yours, {since}. The course's instead: from fromscratch import {name}")
+            return own
+    except Refused as error:
+        why_not = (
+            f" Yours in {places.work().name}/mine/{lesson}.py is not used, because {error}. Run exercise {exercise} "
+            "and its check again, or delete that file."
+        )
     print(f"{name}: the course's own, from lesson {exercise.partition('.')[0]}.{why_not}")
     return getattr(importlib.import_module(f"fromscratch.{lesson}"), name)
 
@@ -55,22 +54,18 @@ def bring_back(space):
 
     space: the kernel's names. One line says what came back.
     """
-    lesson, folder = _work.lesson(), _work.folder()
-    checks = course.answers().get(lesson, {})
+    lesson = next((each for each in course.lessons().values() if each.module == places.lesson()), None)
     back = {}
-    for name in checks.keys() - space.keys():
+    for name in lesson.answers if lesson else ():
         try:
-            own, _ = _own(folder / "mine" / f"{lesson}.py", name)
-            if own is not None:
-                back[name] = own
+            own, _ = (None, "") if name in space else _own(lesson.module, name)
         except Refused:  # the exercise above says more, and lessons that use it do
             continue
+        if own is not None:
+            back[name] = own
     space.update(back)
-    number = {name: made_by(check)[1] for name, check in checks.items()}
-    names = sorted(back, key=lambda name: [int(part) for part in number[name].split(".")])
-    if names:
-        lesson_s = number[names[0]].partition(".")[0]
-        print(f"Back from {folder.name}/mine: {', '.join(names)} (your answers to lesson {lesson_s}).")
+    if back:
+        print(f"Back from {places.work().name}/mine: {', '.join(back)} (your answers to lesson {lesson.number}).")
 
 
 def _homes():
@@ -79,10 +74,13 @@ def _homes():
     return {name: lesson for name, lesson in homes.items() if name in answers.get(lesson, ())}
 
 
-def _own(path, name):
+def _own(lesson, name):
     """Return (the learner's own, since when), (None, "") if it was not kept; Refused if it cannot be used."""
+    if places.work() is None:
+        return None, ""
+    path = places.work() / "mine" / f"{lesson}.py"
     try:
-        kept = _saved_answers.read(path)
+        kept = files.read(path)
     except OSError as error:
         raise Refused(f"it cannot be read ({error.strerror})") from None
     if kept.text is None or kept.whole and name not in kept.entries:
@@ -92,7 +90,7 @@ def _own(path, name):
         raise module
     if not hasattr(module, name):
         raise Refused(f"it does not bind {name}")
-    trouble = None if kept.whole else _trouble(module, path.stem, name)
+    trouble = None if kept.whole else _trouble(module, lesson, name)
     if trouble:
         raise Refused(trouble)
     _, day = kept.entries.get(name, ("", "an unknown day"))
@@ -104,11 +102,11 @@ def _module(path, text):
     """Return the module that a file makes, or a Refused that says why not; it can be imported, its classes pickled."""
     _running.add(path.stem)
     try:
-        with quiet(), _saved_answers.loaded(_saved_answers.parse(text), path) as module:
+        with quiet(), files.loaded(files.parse(text), path) as module:
             pass
         package = types.ModuleType("mine")  # like work/mine/__init__.py, which may have been edited
         package.__path__ = [str(path.parent)]
-        exec(_saved_answers.package(path.parent), package.__dict__)
+        exec(files.package(path.parent), package.__dict__)
         sys.modules.setdefault("mine", package)
         sys.modules[module.__name__] = module
         return module

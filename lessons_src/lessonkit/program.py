@@ -10,10 +10,11 @@ import builtins
 import dis
 import functools
 import inspect
-import re
 from dataclasses import dataclass
 
-CARD = re.compile(r"# Exercise \d+\.\d+\b")
+from lessonkit.course import CARD
+
+IMPORTS = (ast.Import, ast.ImportFrom)
 OUTSIDE = set(dir(builtins)) - {"display", "get_ipython"}  # the last two are IPython's
 STORES, READS = ("STORE_NAME", "STORE_GLOBAL"), ("LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS")
 COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
@@ -35,7 +36,7 @@ class Statement:
 
     @property
     def imports(self):
-        return isinstance(self.node, (ast.Import, ast.ImportFrom))
+        return isinstance(self.node, IMPORTS)
 
 
 def names(source):
@@ -109,19 +110,15 @@ def _names(source):
 
 
 def _one_by_one(node):
-    if not isinstance(node, (ast.Import, ast.ImportFrom)):
+    for alias in node.names if isinstance(node, IMPORTS) else ():
+        yield ast.copy_location(type(node)(**dict(ast.iter_fields(node)) | {"names": [alias]}), node)
+    if not isinstance(node, IMPORTS):
         yield node
-        return
-    for alias in node.names:
-        single = (
-            ast.Import([alias]) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, [alias], node.level)
-        )
-        yield ast.copy_location(single, node)
 
 
 def _text(source, node, nodes):
     """Return a statement as it was written, with its decorators and the comment lines right above it."""
-    if isinstance(node, (ast.Import, ast.ImportFrom)):
+    if isinstance(node, IMPORTS):
         return ast.unparse(node)
     first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
     if any(n is not node and n.lineno <= node.end_lineno and n.end_lineno >= first for n in nodes):  # a = 1; b = 2

@@ -17,10 +17,10 @@ from pathlib import Path
 import torch
 from tqdm.auto import tqdm
 
-from lessonkit import _threads, _work  # noqa: F401  _threads sets how many torch uses
-from lessonkit._boxes import Told
+from lessonkit import _threads, places  # noqa: F401  _threads sets how many torch uses
+from lessonkit.shown import Told
 
-FOLDER = _work.data_folder() / "runs"
+FOLDER = places.data() / "runs"
 
 
 class RunsError(Told, RuntimeError):

@@ -1,7 +1,7 @@
-"""The plan of each session, and of courses: numbers from the model of minutes, words from words/ and courses.toml.
+"""The plan of each session, and of courses: numbers from the model of minutes, words from lessons and courses.toml.
 
     sections   what a lesson consists of: sections with minutes, questions and exercises, from the manifest
-    notes      what a person has written: words/NN_name.md, in a small form that is checked
+    notes      what a person has written: words.md in a lesson's folder, in a small form that is checked
     courses    lists of sections for one day, two or three evenings, fifteen sessions: courses.toml
     plans      the plans, as Markdown
     sheets     their run sheets as pages to print

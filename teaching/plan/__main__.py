@@ -8,25 +8,23 @@ import argparse
 import sys
 from pathlib import Path
 
-from lessonkit.course import lessons
-from teaching.material import ROOT
+from teaching.material import ROOT, every
 from teaching.plan import courses, plans, sheets
-from teaching.plan.sections import LESSON_0, PlanError
+from teaching.plan.sections import PlanError
+from teaching.slides import pdf
 
 
 def write(folder):
     """Write all plans into a folder; return the paths, the index first."""
     outlines = courses.read()
-    pages = {"index.md": plans.index(outlines), f"{LESSON_0}.md": plans.lesson_0()}
-    pages |= {f"{stem}.md": plans.lesson(stem) for stem in lessons()}
+    pages = {"index.md": plans.index(outlines)} | {f"{stem}.md": plans.lesson(stem) for stem in every()}
     pages |= {plans.file(outline): plans.course(outline) for outline in outlines}
     return _written(folder, pages)
 
 
 def write_sheets(folder):
-    """Write the run sheet of each lesson into a folder as HTML to print; return the paths, lesson 0 first."""
-    texts = {LESSON_0: plans.lesson_0()} | {stem: plans.sheet(stem) for stem in lessons()}
-    return _written(folder, {f"{stem}.html": sheets.page(text) for stem, text in texts.items()})
+    """Write the run sheet of each lesson into a folder as HTML to print; return the paths."""
+    return _written(folder, {f"{stem}.html": sheets.page(plans.sheet(stem)) for stem in every()})
 
 
 def _written(folder, pages):
@@ -47,8 +45,6 @@ def main(arguments=None):
         paths = write(options.folder)
         print(f"{len(paths)} plans, begin with {paths[0]}")
         if options.pdf:
-            from teaching.slides import pdf  # its playwright is in .venv-teaching only, and plans are checked in .venv
-
             paths = pdf.print_pages(write_sheets(options.folder))
             print(f"{len(paths)} run sheets to print, {paths[0]} and so on")
     except (PlanError, FileNotFoundError) as error:

@@ -5,7 +5,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from lessonkit import course
+from teaching import material
 from teaching.plan import sections
 from teaching.plan.sections import PlanError
 
@@ -25,7 +25,7 @@ class Session:
     @property
     def minutes(self):
         """What its sections take in a class."""
-        return sum(sections.in_class(section) for _, section in self.parts)
+        return sum(material.in_class(section) for _, section in self.parts)
 
 
 @dataclass
@@ -35,12 +35,18 @@ class Course:
     sessions: list
 
 
-def read():
-    """Return the Courses of FILE; PlanError names what no lesson has."""
-    return [
-        Course(table["name"], table["words"], [_session(session) for session in table["session"]])
-        for table in tomllib.loads(FILE.read_text(encoding="utf-8"))["course"]
-    ]
+def read(file=FILE):
+    """Return the Courses of a file; PlanError names what no lesson has.
+
+    A course without sessions has one of `minutes` for each lesson of the manifest.
+    """
+    courses = []
+    for table in tomllib.loads(file.read_text(encoding="utf-8"))["course"]:
+        lessons = [sections.lesson(stem) for stem in material.stems()]
+        each = [{"name": lesson.label, "sections": [str(lesson.number)]} for lesson in lessons]
+        sessions = [{"minutes": table.get("minutes")} | session for session in table.get("session", each)]
+        courses.append(Course(table["name"], table["words"], list(map(_session, sessions))))
+    return courses
 
 
 def _session(table):
@@ -50,18 +56,13 @@ def _session(table):
 def parts(name):
     """Return [(stem, Section)] of a name: "6" is a lesson's core, "6 first" a sitting, "6.1" or "6 start" a section."""
     match = NAME.fullmatch(name)
-    stems = {int(stem[:2]): stem for stem in (sections.LESSON_0, *course.lessons())}
+    stems = {int(stem[:2]): stem for stem in material.every()}
     stem = stems.get(int(match[1])) if match else None
     if stem is None:
         raise PlanError(f"{FILE.name}: {name!r} begins with the number of no lesson. Write '6', '6 first' or '6.1'.")
-    there = sections.of(stem)
-    if match[2] in SITTINGS:
-        chosen = sections.sittings(stem)[SITTINGS.index(match[2])]
-    elif name == match[1]:
-        chosen = sections.core(stem)
-    else:
-        key = match[2] or name
-        if key not in there:
-            raise PlanError(f"{FILE.name}: {stem} has no section {key!r}. It has {', '.join(there)}.")
-        chosen = [there[key]]
-    return [(stem, section) for section in chosen]
+    there = {key: [section] for key, section in sections.of(stem).items()}
+    there |= dict(zip(SITTINGS, sections.sittings(stem), strict=False)) | {match[1]: sections.core(stem)}
+    key = match[2] or name
+    if key not in there:
+        raise PlanError(f"{FILE.name}: {stem} has no section {key!r}. It has {', '.join(there)}.")
+    return [(stem, section) for section in there[key]]

@@ -4,7 +4,8 @@ import re
 import textwrap
 
 from coursebuild.minutes import MINUTES
-from lessonkit.course import Exercise, Question, Text, lessons
+from lessonkit.course import Exercise, Question, Text
+from teaching import material
 from teaching.material import in_class
 from teaching.plan import notes, sections
 
@@ -19,7 +20,7 @@ def lesson(stem):
         f"**Solutions.** [{SOLUTIONS}/{stem}.ipynb]({FROM_HERE}/{stem}.ipynb)" + _waits(sections.lesson(stem).number),
         f"**Slides.** [build/slides/{stem}.html](../slides/{stem}.html), which `make slides` writes.",
     ]
-    for clock, section in _clocked(stem):
+    for clock, section in _clocked(sections.core(stem)):
         lines += _section(section, clock, words, stem)
     return f"{sheet(stem)}\n{_linked(_joined(lines))}"
 
@@ -29,50 +30,35 @@ def sheet(stem):
     there = sections.of(stem)
     words = notes.read(stem)
     known = sections.lesson(stem)
-    asking = f"a question takes {sections.CLASS_QUESTION:g} min, what is tried {sections.CLASS_TRY} min more"
+    asking = f"a question takes {material.CLASS_QUESTION:g} min, what is tried {material.CLASS_TRY} min more"
     asking += f", and an exercise {MINUTES['exercises']} times the minutes of its card, which its slide counts down"
     lines = [
         f"# {known.number} · {known.title}",
         f"**Minutes.** {known.minutes} for one reader, {_sum(sections.core(stem))} in a class, where {asking}. "
-        f"{_sum(_optional(there))} more are optional. The clock below is the class's.",
-        f"**Two sittings.** {_sittings(stem)}",
+        f"{_sum(_optional(there)) or 'No'} more are optional. The clock below is the class's.",
+        _sittings(stem),
         f"**Prepare.** {words.prepare}",
         "**What must stick.**",
-        *sticks(known),
+        *sticks(stem),
         "**The board.** Draw a block when its section comes (at the right), and leave it there. Some of its lines are "
         "answers: write a line when the class has found it, not before.",
         f"```\n{words.board}\n```",
-        "| from | slides | section | min | asked |\n|---|---|---|---|---|",
+        _table([(stem, section) for section in sections.core(stem)], lambda stem, section: _title(section)),
     ]
-    for clock, section in _clocked(stem):
-        minutes = round(sections.in_class(section))
-        cells = _clock(clock), _slides(stem, section.key), _title(section), minutes, _asked(section)
-        lines[-1] += f"\n| {' | '.join(map(str, cells))} |"
     lines.append("## Drop this if you are late")
     for key, (why, tell) in words.late.items():
-        takes = _minutes(sections.in_class(there[key]))
+        takes = _minutes(in_class(there[key]))
         lines.append(f"- **{_title(there[key])}** ({takes}). {why} Tell: “{tell}”")
     lines.append("## And if you are early: in the notebook, not on the slides")
     for key, text in words.early.items():
         under = f"in “{there[key].under}”, " if there[key].under else ""
-        lines.append(f"- **{_title(there[key])}** ({under}{_minutes(sections.in_class(there[key]))}). {text}")
+        lines.append(f"- **{_title(there[key])}** ({under}{_minutes(in_class(there[key]))}). {text}")
     return _joined(lines)
 
 
-def lesson_0():
-    """Return the run sheet of lesson 0, which is written by hand, with the numbers of its slides."""
-    stem = sections.LESSON_0
-    keys = {section.heading: key for key, section in sections.of(stem).items()}
-    text = sections.SHEET.read_text(encoding="utf-8")
-    text = text.replace("](../../../", "](../../")  # from build/plan
-    text = text.replace("| from | section |", "| from | slides | section |").replace("\n|---", "\n|---|---", 1)
-    return sections.ROW.sub(lambda row: row[0].replace(" | ", f" | {_slides(stem, keys[row[1]])} | ", 1), text)
-
-
-def sticks(lesson):
-    """Return up to three sentences that a class should take home: the first points of the lesson's take-away."""
-    texts = [text for section in lesson.sections if section.title == "Take-away" for text in section.texts]
-    points = re.findall(r"^- .+(?:\n  .+)*", "\n".join(texts), re.MULTILINE)
+def sticks(stem):
+    """Return up to three sentences that a class should take home: the first points of the core's last section."""
+    points = re.findall(r"^- .+(?:\n  .+)*", "\n".join(sections.core(stem)[-1].texts), re.MULTILINE)
     return [_linked(point) for point in points[:3]]
 
 
@@ -91,25 +77,21 @@ def course(outline):
     ]
     for session in outline.sessions:
         lines.append(f"## {session.name} · {round(session.minutes)} of {session.has} min")
-        lines.append("| from | slides | section | min | asked |\n|---|---|---|---|---|")
-        clock = 0.0
-        for stem, part in session.parts:
-            link = f"[{int(stem[:2])}]({stem}.md)"
-            name = _title(part) if part.key[0].isdigit() else f"{int(stem[:2])} · {part.title}"
-            minutes = sections.in_class(part)
-            cells = _clock(clock), _slides(stem, part.key), f"{link} · {name}", round(minutes), _asked(part)
-            lines[-1] += f"\n| {' | '.join(map(str, cells))} |"
-            clock += minutes
-        lines += _late(session)
+        lines += [_table(session.parts, _linked_title), *_late(session)]
     return _joined(lines)
+
+
+def _linked_title(stem, section):
+    number = int(stem[:2])
+    name = _title(section) if section.key[0].isdigit() else f"{number} · {section.title}"
+    return f"[{number}]({stem}.md) · {name}"
 
 
 def _late(session):
     """Return what a session can drop, of what its lessons can drop."""
-    stems = {stem for stem, _ in session.parts} - {sections.LESSON_0}  # whose sheet says it
-    late = {stem: notes.read(stem).late for stem in stems}
-    parts = [(part, late[stem][part.key][1]) for stem, part in session.parts if part.key in late.get(stem, {})]
-    takes = lambda part: _minutes(sections.in_class(part))
+    late = {stem: notes.read(stem).late for stem, _ in session.parts}
+    parts = [(part, late[stem][part.key][1]) for stem, part in session.parts if part.key in late[stem]]
+    takes = lambda part: _minutes(in_class(part))
     return [f"**Late?** Drop {_title(part)} ({takes(part)}), and tell: “{tell}”" for part, tell in parts]
 
 
@@ -117,15 +99,14 @@ def index(outlines):
     """Return the page that leads to all plans."""
     lines = [
         "# Plans",
-        "Minutes of the core for one reader and in a class, of the two sittings in a class, and of what is optional.",
+        "Minutes of the core for one reader and in a class, of the sittings in a class, and of what is optional.",
     ]
     lines.append("| lesson | reader | class | first | second | optional |\n|---|---|---|---|---|---|")
-    for stem, known in lessons().items():
-        parts = sections.core(stem), *sections.sittings(stem), _optional(sections.of(stem))
-        cells = (known.minutes, *map(_sum, parts))
+    for stem in material.every():
+        known, (first, *second) = sections.lesson(stem), map(_sum, sections.sittings(stem))
+        cells = known.minutes, _sum(sections.core(stem)), first, *(second or [""]), _sum(_optional(sections.of(stem)))
         lines[-1] += f"\n| [{known.label}]({stem}.md) | {' | '.join(map(str, cells))} |"
-    lines.append(f"Only one session? [90 minutes with lesson 0]({sections.LESSON_0}.md)")
-    lines.append("Courses, with the minutes of a class:")
+    lines.append("A lesson of one sitting stands alone, for a single session. Courses, with the minutes of a class:")
     for outline in outlines:
         whole = sum(session.minutes for session in outline.sessions)
         lines.append(
@@ -148,7 +129,8 @@ def task(item):
         names = re.findall(r"^(\w+) = ", item.solution, re.MULTILINE)[-1:]
         asked = " ".join(re.findall(r"^# ?(.*)", item.task, re.MULTILINE))
         before, _, after = asked.partition(f"{names[0]} = ")
-        text = _sentences(before or re.sub(r"^\{.*?\},? ", "", after), 2).rstrip(" :")
+        whole = asked if before.endswith(", ") else before or re.sub(r"^\{.*?\},? ", "", after)  # a list of names
+        text = _sentences(whole, 2).rstrip(" :")
         texts = [text[:1].upper() + text[1:]]
     return names, " ".join(textwrap.shorten(text, 200, placeholder=" …") for text in texts)
 
@@ -157,12 +139,22 @@ def _sentences(text, count):
     return " ".join(re.split(r"(?<=[.?!])\s+(?=[A-Z])", " ".join(text.split()))[:count])
 
 
-def _clocked(stem):
-    """Yield (minutes from the beginning, Section) of a lesson's core."""
+def _clocked(parts):
+    """Yield (minutes of a class from the beginning, Section)."""
     clock = 0.0
-    for section in sections.core(stem):
+    for section in parts:
         yield clock, section
-        clock += sections.in_class(section)
+        clock += in_class(section)
+
+
+def _table(parts, title):
+    """Return a table of [(stem, Section)] with the clock of a class. title: a function of both."""
+    rows = ["| from | slides | section | min | asked |\n|---|---|---|---|---|"]
+    for (stem, _), (clock, section) in zip(parts, _clocked(section for _, section in parts), strict=True):
+        minutes = round(in_class(section))
+        cells = _clock(clock), _slides(stem, section.key), title(stem, section), minutes, _asked(section)
+        rows.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(rows)
 
 
 def _slides(stem, name):
@@ -186,19 +178,19 @@ def _brief(item):
             return f"{item.name} **{next(letter for letter, option in item.by_letter.items() if option['right'])}**"
         case Exercise():
             return f"{item.name} ({_minutes(in_class(item))})"
-        case Text() if sections.FIND_OUT.search(item.text):
+        case Text() if material.FIND_OUT.search(item.text):
             return "*Find out*"
 
 
 def _section(section, clock, words, stem):
     """Return the lines about a section, its items in the notebook's order."""
-    took, numbers = _minutes(sections.in_class(section)), _on(_slides(stem, section.key))
+    took, numbers = _minutes(in_class(section)), _on(_slides(stem, section.key))
     lines = [f"## {_clock(clock)} · {_title(section)} · {took} · {numbers}"]
     lines += [f"**Open.** {text}" for text in words.open.get(section.key, [])]
     for item in section.items:
         match item:
             case Text():
-                lines += [f"**Find out** (in the notebook) {task}" for task in sections.FIND_OUT.findall(item.text)]
+                lines += [f"**Find out** (in the notebook) {task}" for task in material.FIND_OUT.findall(item.text)]
             case Question():
                 lines += _question(item, stem, words)
             case Exercise():
@@ -230,10 +222,12 @@ def _named(item, stem):
 
 def _sittings(stem):
     """Say how long each sitting takes a class, and where one stops between them."""
-    first, second = sections.sittings(stem)
-    if not second:
-        return f"This lesson names no place to stop. It takes {_sum(first)} min."
-    return f"{_sum(first)} min up to “{_title(first[-1])}”, {_sum(second)} min from {_title(second[0])} on."
+    first, *others = sections.sittings(stem)
+    if not others:
+        return f"**One sitting.** {_sum(first)} min."
+    second = others[0]
+    where = f"{_sum(first)} min up to “{_title(first[-1])}”, {_sum(second)} min from {_title(second[0])} on."
+    return f"**Two sittings.** {where}"
 
 
 def _waits(number):
@@ -255,7 +249,7 @@ def _minutes(number):
 
 
 def _sum(parts):
-    return round(sum(sections.in_class(part) for part in parts))
+    return round(sum(in_class(part) for part in parts))
 
 
 def _clock(minutes):

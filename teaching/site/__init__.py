@@ -3,7 +3,7 @@
     markdown   write MyST: boxes, folds, code, and links that hold on the site
     figures    a picture with its description and its numbers
     pages      one page a lesson
-    landing    the start page
+    landing    what fills the start page, sphinx/index.md
     explorables  an explorable as a page shows it without a kernel
     colab      the learner notebooks as Google Colab opens them
     stage      all that Sphinx reads: pages, glossary, start page, pictures, downloads

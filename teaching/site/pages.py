@@ -1,16 +1,11 @@
 """One page a lesson: a notebook for myst-nb, whose boxes and folds are Markdown cells."""
 
-import re
-
 import nbformat
 
 from lessonkit.course import Exercise, Question, Section, Text
 from teaching.material import Explorable
 from teaching.site import explorables, figures
 from teaching.site.markdown import box, code, fold, prose
-
-# What lessonkit.mine prints in a notebook: whose layer it is.
-WHOSE = re.compile(r"^\w+: the course's own, from lesson \d+\.\n", re.MULTILINE)
 
 
 def page(lesson, links, save):
@@ -97,8 +92,7 @@ class _Page:
     def code(self, item):
         if item.folded:
             self.folded.append(item.source.strip("\n"))
-        cleaned = (WHOSE.sub("", out) if isinstance(out, str) else out for out in item.outputs)
-        outputs = [out for out in cleaned if out]
+        outputs = item.outputs
         if item.folded:
             shown = [self.output(out) for out in outputs]
         else:

@@ -64,15 +64,14 @@ def stage(folder, repository="", slides=None):
 def _cards(folder, lessons):
     """Write the pictures of the start page's cards."""
     (folder / "_static/cards").mkdir()
-    for lesson in lessons:
-        shown, path = landing.picture(lesson), folder / landing.picture_file(lesson)
-        if isinstance(shown, str):
-            path.write_text(explorables.still(shown), encoding="utf-8")
+    for shown, path in landing.faces(lessons).values():
+        if isinstance(shown, material.Explorable):
+            (folder / path).write_text(shown.picture, encoding="utf-8")
         else:
             picture = Image.open(io.BytesIO(shown.png))
             picture = picture.crop((0, round(TITLE * picture.height), *picture.size))
             picture.thumbnail((480, 300))  # a card's width on screens with two pixels for one
-            picture.save(path, quality=80)
+            picture.save(folder / path, quality=80)
 
 
 def _links(lesson, repository, slides):

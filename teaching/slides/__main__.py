@@ -48,10 +48,13 @@ def build(out, names=()):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m teaching.slides", description=__doc__.partition("\n\n")[0])
-    there = [stem[:2] for stem in material.every()]
-    parser.add_argument("names", nargs="*", choices=there, metavar="NUMBER", help="of lessons; all if none is given")
+    parser.add_argument("names", nargs="*", metavar="NUMBER", help="of lessons; all if none is given")
     parser.add_argument("--pdf", action="store_true", help="print each deck as PDF too (needs a Chromium)")
     options = parser.parse_args(arguments)
+    there = [stem[:2] for stem in material.every()]
+    for name in options.names:
+        if name not in there:
+            parser.error(f"no lesson has the number {name!r}. There are {', '.join(there)}.")
     counts = build(OUT, options.names)
     for stem, count in counts.items():
         print(f"{(OUT / stem).relative_to(material.ROOT)}.html: {count} slides")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lessonkit.course import Exercise, Question, Section, Text
-from teaching.material import Explorable, Figure, in_class
+from teaching.material import Explorable, Figure, in_class, pictures
 from teaching.slides import render
 
 LEFT_OUT = {"no-slide", "optional", "way-back"}  # the last repeats what a kernel of this class has
@@ -27,11 +27,11 @@ GOALS = re.compile(r"\*\*You'll be able to\*\*\n((?:- .*\n?)+)")
 KINDS = {"|": "table", "- ": "list", "1. ": "list", "$$": "formula"}  # by the beginning of a block
 IMPORTS = re.compile(r"(?:import|from) .*(?:\n+(?:import |from |#).*)*\n*")  # at the head of a cell, no slide
 DEFINES = re.compile(r"^(?:def|class) |\blambda\b", re.MULTILINE)
-LENT = re.compile(r"\w+: the course's own, from lesson .*\n")  # printed by an import
 FIND_OUT = "**Find out"  # so the text below an explorable begins
 FRAME = Path(__file__).with_name("frame.mjs")
 ROWS = 16  # lines of code and output on a slide: as many as are 24 pixels high
 TABLE = 7  # rows of a table on a slide
+WIDE = 1.9  # a picture is wide, and has the slide for itself, if it has that many times its height
 CONTEXT = 320  # letters of a paragraph that are shown above a question
 
 
@@ -65,7 +65,7 @@ def numbers(lesson):
         names = [slide.item.name] if slide.item else []
         for key in [slide.section.heading if slide.section else "", *names]:
             table[key].append(number)
-    return table
+    return dict(table)
 
 
 class _Deck:
@@ -99,16 +99,9 @@ class _Deck:
         self.says = []
 
     def title(self, lesson):
-        shown = (
-            output
-            for cell in lesson.code
-            for output in getattr(cell, "outputs", ())
-            if isinstance(output, Figure | Explorable)
-        )
-        first = next(shown, None)
         head = f"<p class='number'>{lesson.number}</p><h1>{render.inline(lesson.name)}</h1>"
         head += f"<p class='about'>{render.inline(lesson.about)}</p>" if lesson.about else ""
-        self.add("title", f"<div class='words'>{head}</div>", picture=first)
+        self.add("title", f"<div class='words'>{head}</div>", picture=next(iter(pictures(lesson)), None))
         goals = next(filter(None, map(GOALS.search, lesson.texts)), None)
         if goals:
             self.add("goals", f"<h2>You'll be able to</h2>{render.markdown(goals[1])}")
@@ -175,7 +168,7 @@ class _Deck:
         head = self.section is None and IMPORTS.match(item.source)
         own = item.source[head.end() :] if head else item.source
         source = "" if item.folded or not own else render.code(own)
-        lines = LENT.sub("", item.text).rstrip().splitlines()
+        lines = item.text.rstrip().splitlines()
         rows = sum(1 + len(row) // render.WIDE for row in own.splitlines())
         prepares = item.folded and self.section is None or head and not DEFINES.search(own)
         if lines and not prepares:
@@ -216,7 +209,7 @@ def _parts(block):
 @functools.cache
 def frame(name, state):
     """Return the first picture of an explorable with letters for a room, as SVG. state: its parameters, as JSON."""
-    return subprocess.run(["node", FRAME, name, state], check=True, capture_output=True).stdout
+    return subprocess.run(["node", FRAME, name, state, str(WIDE)], check=True, capture_output=True).stdout
 
 
 def _frame(explorable):
@@ -235,7 +228,7 @@ def page(lesson, slides, picture):
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="theme/reset.css"><link rel="stylesheet" href="theme/reveal.css">
 <link rel="stylesheet" href="theme/code.css"><link rel="stylesheet" href="theme/deck.css"></head>
-<body class="fitting"><div class="reveal"><div class="slides">
+<body class="fitting" data-wide="{WIDE}"><div class="reveal"><div class="slides">
 {sections}
 </div></div>
 <script src="theme/reveal.js"></script><script src="theme/notes.js"></script>

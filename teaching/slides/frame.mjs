@@ -1,12 +1,12 @@
-// Prints the first picture of an explorable for a slide, as SVG: node frame.mjs NAME STATE_AS_JSON
+// Prints the first picture of an explorable for a slide, as SVG: node frame.mjs NAME STATE_AS_JSON WIDE
 const modules = "../../lessons_src/lessonkit/explore";
-const [name, state] = process.argv.slice(2);
+const [name, state, wide] = process.argv.slice(2);
 const { enlarged } = await import(`${modules}/host.mjs`);
 const { still } = await import(`${modules}/${name}.mjs`);
 
 const LEAST = 24; // pixels of letters, of a slide's 720
 // Pixels that a picture can fill: a wide one has the slide for itself, others have words beside them (theme/deck.css).
-const room = (width, height) => (width > 1.9 * height ? [1192, 580] : [690, 600]);
+const room = (width, height) => (width > wide * height ? [1192, 580] : [690, 600]);
 
 /** The picture with letters of this size, and how many pixels one of its pixels has on the slide. */
 function drawn(size) {

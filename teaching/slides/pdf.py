@@ -2,8 +2,6 @@
 
 import shutil
 
-from playwright.sync_api import sync_playwright
-
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-sync".split()
@@ -26,6 +24,8 @@ def print_pages(pages):
             f"A PDF needs Chromium or Chrome, and none of {', '.join(NAMES)} is on the PATH. Install one, or open the "
             "HTML in your browser, a deck with ?print-pdf at the end of its address, and print it."
         )
+    from playwright.sync_api import sync_playwright  # is in .venv-teaching only, and plans are checked in .venv
+
     written = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)

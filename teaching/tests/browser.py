@@ -7,7 +7,6 @@ import re
 import threading
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 from coursebuild.manifest import divide
 from lessonkit.course import Code, Lesson, Text
@@ -36,6 +35,8 @@ def served(folder):
 @contextlib.contextmanager
 def chromium():
     """Yield a headless Chromium."""
+    from playwright.sync_api import sync_playwright  # is in .venv-teaching only
+
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=pdf.FLAGS)
         yield browser

@@ -2,38 +2,111 @@
 
 import html
 import re
+from pathlib import Path
 
 import pytest
 
 from lessonkit.course import Code, Exercise, Question, Text
 from teaching import material
-from teaching.material import Figure
-from teaching.slides import deck, pdf, render
+from teaching.material import Explorable, Figure
+from teaching.slides import deck, pdf
 from teaching.slides.__main__ import build, main
 from teaching.tests.browser import chromium, listen, needs_chromium, own_lines, served, show, squeezed, toy_lesson
 
 SMALLEST = 24  # pixels, on a slide of 1280 x 720
+EXPECTED = Path(__file__).with_name("toy_deck.txt")
 
 
-def toy(*items):
-    """Return the slides of a lesson that consists of a first section and these items, without title and goals."""
-    first = Text(
-        "# 6 · Toy: a lesson\n\nIt breaks.\n\n**You'll be able to**\n- do it.\n\n## 6.1 First\n\nWhat is it about?"
-    )
-    return deck.slides(toy_lesson(first, *items))[2:]
+def text(number):
+    """Return a Text that begins a section of the toy lesson."""
+    return Text(f"## 6.{number} Section {number}\n\nA word.")
 
 
-def kinds(*items):
-    return [slide.kind for slide in toy(*items)]
+def printed(source, out="1\n", folded=False, tags=()):
+    return Code(source, source, [out] if out else [], folded, list(tags))
 
 
-OPTIONS = [
-    {"text": "one", "reason": "Too few.", "right": False},
-    {"text": "two", "reason": "Count them.", "right": True},
-]
-PREDICT = Question("Predict", "6.1", "how many?", OPTIONS)
+OPTIONS = [{"text": "one", "reason": "Too few.", "right": False}, {"text": "two", "reason": "Right.", "right": True}]
+PREDICT, RECALL = (Question(kind, "6.1", f"a {kind}?", OPTIONS) for kind in ("Predict", "Recall"))
 FIGURE = Figure(b"png", "Bars.", "Two bars.", 700)
-FIRST = Code("c0", "print(1)", ["1\n"], False)
+FOLD = "<details><summary>When this holds</summary>\n\nNearly always.\n\n</details>"
+FUNCTION = 'def f(x):\n    """Count.\n\n    Example: f(2) is\n    3.\n    x: a number.\n    """\n    ...  # your answer'
+ON_PAPER = """# The mean of 1, 3?
+# Copy this line and replace the dots:
+# m = dict(
+#     mean=...)
+# mean   in two
+#        words
+# Example: of 2
+# and 4, 3.
+...  # your answer"""
+LONG = f"x = 1  # stays\n    y = {'1+' * 35}1  # has no room"
+TABLE = "| a |\n|---|\n" + "\n".join(f"| {k} |" for k in range(10))
+
+TOY = [
+    Text("# 6 · Toy: a lesson\n\nIt breaks.\n\n**You'll be able to**\n- do it."),
+    printed("import os\nload()", "ready\n"),  # prepares only
+    printed("import os\n\n# Not found?\nfrom a import b\n\n\ndef f():\n    pass", "nan\n"),
+    text(1),  # a prediction is answered after what happens
+    PREDICT,
+    printed("show(2)"),
+    Code("c2", "draw()", [FIGURE], True),
+    Text("Two, then."),
+    text(2),  # a question that nothing answers is answered before the next thing: an exercise, a rule, a section
+    PREDICT,
+    Exercise("6.1", 2, 5, FUNCTION, FUNCTION.replace("...  # your answer", "return 42"), "Add."),
+    PREDICT,
+    Text("**So two.**"),
+    RECALL,
+    PREDICT,
+    text(3),  # code that a question is about is shown, and other silent code is said
+    printed("class Patient:\n    pass", ""),
+    Text("A class."),
+    PREDICT,
+    printed("class Other:\n    pass", ""),
+    printed("print(1)"),
+    text(4),  # what has a slide of its own, and the words around it
+    Text(f"First.\n\n**Shared.**\n\n{FOLD}\n\nA product:\n\n$$a = b$$\n\n{TABLE}\n\n**Card**\n\n- One.\n\nLast."),
+    Text(f"$$a = {'x+' * 60}1 \\qquad b = 2$$"),
+    text(5),  # long outputs, long lines, matrices side by side
+    printed("f()", "row\n" * 20, folded=True),
+    printed(LONG, "a =\n1\nb =\n2\n"),
+    text(6),
+    Code("c5", "explore.row()", [Explorable("row", {"x": [3, 1]})]),
+    Text("**Find out:** why?\n\n<details><summary>What there is to find</summary>\n\nTo two.\n\n</details>"),
+    Exercise("6.2", 1, 3, ON_PAPER, "m = 2"),
+    text(7),  # tags correct the choice
+    printed("f()", "", folded=True),
+    printed("g()", "", tags=["slide"]),
+    Code("c7", "draw()", [FIGURE], True, ["no-slide"]),
+    Text("Shown.", ["slide"]),
+    Exercise("6.3", 1, 3, ON_PAPER, "m = 2", tags=["optional"]),
+    Text("## Deeper (optional, 9 min)"),
+    Code("c8", "draw()", [FIGURE], True),
+]  # fmt: skip
+
+
+def words(body):
+    """Return what is read of HTML, a line of a list, a paragraph or a row of code each."""
+    lines = html.unescape(re.sub("<[^>]*>", "", re.sub("</(?:li|p|h1|h2|td|div|pre)>", "\n", body))).splitlines()
+    return "".join(f"  {line.rstrip()}\n" for line in lines if line.strip())
+
+
+def test_a_toy_lesson_has_the_slides_and_the_notes_that_it_had():
+    """Where a rule changes, look at each difference, and write toy_deck.txt anew."""
+    shown = []
+    for slide in deck.slides(toy_lesson(*TOY)):
+        picture = f"  [{getattr(slide.picture, 'alt', None) or slide.picture.name}]\n" if slide.picture else ""
+        notes = f"says\n{words(slide.notes)}" if slide.notes else ""
+        shown.append(
+            f"{slide.section.key if slide.section else 'start'} {slide.kind}\n{picture}{words(slide.body)}{notes}"
+        )
+    assert "\n".join(shown) == EXPECTED.read_text(encoding="utf-8")
+
+
+def test_a_picture_to_play_with_is_a_frame_that_is_described():
+    played = next(slide for slide in deck.slides(toy_lesson(*TOY)) if slide.kind == "explorable")
+    assert 'alt="A row of 2 numbers as bars' in deck.page(toy_lesson(Text("# 6 · Toy")), [played], None)
 
 
 @pytest.fixture(scope="module")
@@ -45,121 +118,10 @@ def decks(tmp_path_factory):
     return folder
 
 
-def words(body):
-    """Return what is read of HTML."""
-    return html.unescape(re.sub("<[^>]*>", "", body))
-
-
-def test_a_prediction_is_asked_and_answered_after_what_happens():
-    asked, outcome, answered, drawn = toy(
-        PREDICT, Code("c1", "show(2)", ["2\n"], False), Code("c2", "draw()", [FIGURE], True), Text("Two, then.")
-    )
-    assert [slide.kind for slide in (asked, outcome, answered, drawn)] == ["predict", "outcome", "answer", "figure"]
-    assert "What is it about?" in asked.body and "How many?" in asked.body and "two" in asked.body
-    assert "Count them." not in asked.body + outcome.body and "Count them." in asked.notes
-    assert "show" in outcome.body and "How many?" in answered.body and "Count them." in answered.body
-    assert drawn.picture is FIGURE and not drawn.body and "Two bars." in drawn.notes and "Two, then." in drawn.notes
-
-
-@pytest.mark.parametrize("between", [[], [Text("## 6.2 Second\n\nMore.")], [Code("c1", "f()", [], True)]])
-def test_a_question_that_nothing_answers_is_answered_before_the_next_thing(between):
-    exercise = Exercise("6.1", 2, 5, "x = ...", "x = 1")
-    assert kinds(PREDICT, *between, exercise, FIRST) == ["predict", "answer", "exercise", "outcome"]
-    recall = Question("Recall", "6.1", "how many?", OPTIONS)
-    assert kinds(recall, FIRST) == ["recall", "answer", "outcome"]
-    assert kinds(PREDICT, Text("**So two.**"), FIRST) == ["predict", "answer", "rule", "outcome"]
-
-
-def test_the_code_that_a_question_is_about_is_shown_though_it_prints_nothing():
-    patient = Code("c1", "class Patient:\n    pass", [], False)
-    shown, asked, _ = toy(patient, Text("A class."), PREDICT)
-    assert shown.kind == "patient" and "class Patient" in words(shown.body) and "A class." in asked.body
-    (other,) = toy(patient, FIRST)
-    assert "class Patient" in words(other.notes) and "Patient" not in other.body
-
-
-def test_rules_formulas_tables_and_lists_have_a_slide_and_all_else_is_said():
-    rule = "**Shared.**\n\n<details><summary>When this holds</summary>\n\nNearly always.\n\n</details>"
-    text = Text(f"First.\n\n{rule}\n\nA product:\n\n$$a = b$$\n\n| a |\n|---|\n| 1 |\n\n- One.\n- Two.\n\nLast.")
-    ruled, formula, table, listed = toy(text)
-    assert [slide.kind for slide in (ruled, formula, table, listed)] == ["rule", "formula", "table", "list"]
-    assert "First." in ruled.notes and "Nearly always." in ruled.notes and "First." not in ruled.body
-    assert "A product:" in formula.body and "<td>1</td>" in table.body and "Last." in listed.notes
-    assert kinds(Text("**Card**\n\n- One.")) == ["list"]
-    (wide,) = toy(Text(f"$$a = {'x + ' * 40} 1 \\qquad b = 2$$"))
-    assert wide.body.count("\\[") == 2 and "qquad" not in wide.body
-    rows = "\n".join(f"| {k} |" for k in range(10))
-    assert [words(slide.body).split()[-1] for slide in toy(Text(f"| a |\n|---|\n{rows}"))] == ["4", "9"]
-
-
-def test_a_long_output_is_cut():
-    (cut,) = toy(Code("c1", "f()", ["row\n" * 90], True))
-    assert words(cut.body).count("row") == deck.ROWS - 1 and words(cut.body).endswith("…\n")
-
-
-def test_an_explorable_is_a_frame_with_what_to_find_out():
-    task = Text("**Find out:** why?\n\n<details><summary>What there is to find</summary>\n\nTo two.\n\n</details>")
-    (shown,) = toy(Code("c1", "explore.row()", [material.Explorable("row", {"x": [3, 1]})]), task)
-    assert shown.kind == "explorable" and "why?" in shown.body and "To two." in shown.notes
-    assert 'alt="A row of 2 numbers as bars' in deck.page(toy_lesson(Text("# 6 · Toy")), [shown], None)
-
-
-def test_a_comment_for_which_a_row_of_code_has_no_room_stands_above_it():
-    short, long = "x = 1  # one", f"    y = {'1 + ' * 17}1  # many"
-    rows = words(render.code(f"{short}\n{long}")).split("\n")
-    assert rows[:3] == [short, "    # many", long.removesuffix("  # many")]
-
-
-def test_an_exercise_is_three_points_and_shows_no_solution_and_no_hint():
-    task = 'def f(x):\n    """Count.\n\n    Example: f(2) is\n    3.\n    x: a number.\n    """\n    ...  # your answer'
-    (slide,) = toy(Exercise("6.1", 2, 5, task, task.replace("...  # your answer", "return 42"), "Add."))
-    assert re.findall("<li>(.*?)</li>", slide.body) == ["Count.", "Example: f(2) is 3."]
-    assert "def f(x):" in words(slide.body) and "x: a number." in words(slide.notes)
-    assert 'data-minutes="8">8 min<' in slide.body and "●●○○○" in slide.body  # 5 on the card
-    assert "42" not in slide.body and "Add." not in slide.body and "What is it about?" in slide.notes
-    assert "Solution:return 42" in words(slide.notes) and "Add." in slide.notes
-    task = """# The mean of 1, 3?
-# Copy this line and replace the dots:
-# m = dict(
-#     mean=...)
-# mean   in two
-#        words
-# Example: of 2
-# and 4, 3.
-...  # your answer"""
-    (paper,) = toy(Exercise("6.1", 2, 5, task, "m = 2"))
-    points = ["The mean of 1, 3?", "<code>mean</code> in two words", "Example: of 2 and 4, 3."]
-    assert re.findall("<li>(.*?)</li>", paper.body) == points
-    assert words(paper.body).endswith("m = dict(\n    mean=...)\n") and "m = 2" in words(paper.notes)
-
-
-def test_the_tags_correct_the_choice_and_what_is_optional_is_left_out():
-    silent, shown = Code("c1", "f()", [], True), Code("c2", "g()", [], False, ["slide"])
-    assert kinds(silent, shown) == ["patient"]
-    draws = Code("c3", "draw()", [FIGURE], True, ["no-slide"])
-    assert kinds(draws) == ["text"] and kinds(FIRST) == ["outcome"]
-    assert "A word." in toy(FIRST, Text("A word.", ["slide"]))[-1].body
-    assert len(toy(FIRST, Text("## Deeper (optional, 9 min)"), Code("c4", "draw()", [FIGURE], True))) == 1
-
-
-def test_the_title_has_a_picture_and_what_only_prepares_is_not_shown():
-    first = Text("# 6 · Toy\n\nIt breaks.")
-    loads, runs = Code("c0", "import os\nload()", ["ready\n"], False), Code("c2", "patient()", ["nan\n"], False)
-    title, outcome, figure = deck.slides(toy_lesson(first, loads, runs, Code("c3", "draw()", [FIGURE], True)))
-    assert title.picture is FIGURE is figure.picture and "nan" in outcome.body and "It breaks." in outcome.notes
-
-
-def test_what_breaks_is_shown_without_the_imports_above_it():
-    source = "import os\n\n# Not found?\nfrom a import b\n\n\ndef patient():\n    pass\n\n\nprint(patient())"
-    cell = Code("c0", source, ["f: the course's own, from lesson 2.\nnan\n"], False)
-    _, outcome = deck.slides(toy_lesson(Text("# 6 · Toy\n\nIt breaks."), cell))
-    assert words(outcome.body) == "def patient():\n    pass\n\n\nprint(patient())\nnan\n"
-
-
 def test_an_unknown_lesson_is_refused(capsys):
     with pytest.raises(SystemExit):
         main(["99"])
-    assert "invalid choice: '99' (choose from " in capsys.readouterr().err
+    assert "no lesson has the number '99'. There are 00, 01" in capsys.readouterr().err
 
 
 LAYOUT = """() => {
@@ -236,7 +198,7 @@ def test_the_countdown_starts_and_stops_by_a_click(decks):
 
 
 @needs_chromium
-def test_a_pdf_has_a_page_for_each_slide(decks, tmp_path):
+def test_a_pdf_has_a_page_for_each_slide(decks):
     (written,) = pdf.print_pages([decks / "02_statistics.html"])
     pages = len(re.findall(rb"/Type\s*/Page\b", written.read_bytes()))
     assert pages == (decks / "02_statistics.html").read_text(encoding="utf-8").count("<section")

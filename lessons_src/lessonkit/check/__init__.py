@@ -9,13 +9,13 @@ its lesson's room, lessons/NN_name/checks.py, and is loaded when it is first ask
 
 import importlib
 
-from lessonkit import _saved_answers, _saving, _threads, _work, course  # noqa: F401  _threads sets how many torch uses
-from lessonkit._boxes import in_notebook, tell
-from lessonkit._hook import YourTurn
+from lessonkit import _threads, course, places  # noqa: F401  _threads sets how many torch uses
 from lessonkit.check import attempt, questions
 from lessonkit.check.observing import quiet
 from lessonkit.check.questions import predict, recall
 from lessonkit.check.verdicts import NotYet
+from lessonkit.kept import files, saving
+from lessonkit.shown import YourTurn, in_notebook, tell
 
 __all__ = ["NotYet", "YourTurn", "predict", "recall", "summary"]
 
@@ -57,7 +57,7 @@ def _from_now_on(name, answer, borrowed):
     if not answer_name:  # a quiz
         return []
     with quiet():
-        kept = _saving.save(
+        kept = saving.save(
             answer,
             (lesson, exercise, answer_name, name),
             lambda other, kept: attempt.again(plain(course.answers()[lesson][other]), kept),
@@ -87,9 +87,9 @@ def summary(lesson):
 
 def _kept(lesson):
     """Return the names of the checks whose answers were kept, in this kernel or an earlier one."""
-    folder, checks = _work.folder(), course.answers().get(lesson, {})
+    folder, checks = places.work(), course.answers().get(lesson, {})
     try:
-        passed = _saved_answers.read(folder / "mine" / f"{lesson}.py").passed if folder else {}
+        passed = files.read(folder / "mine" / f"{lesson}.py").passed if folder else {}
     except OSError:  # the lessons that use it say more
         passed = {}
     return {checks[name] for name in passed.keys() & checks.keys()}

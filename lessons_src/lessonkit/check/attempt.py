@@ -9,7 +9,7 @@ import importlib
 import sys
 from collections import Counter
 
-from lessonkit import _hook, attempts, course
+from lessonkit import attempts, course, shown
 from lessonkit.check.misconceptions import listening
 from lessonkit.check.observing import quiet
 from lessonkit.check.verdicts import CAUSE, REPAIR, NotYet, YourTurn, collecting
@@ -63,7 +63,7 @@ def _notes(exercise, answer, borrowed):
         f"This was judged with the course's own {', '.join(names)}, since your {number} is still open."
         for number, names in borrowed.items()
     ]
-    if _hook.from_before(exercise, answer):
+    if shown.from_before(exercise, answer):
         lines.append(
             f"Python could not read the cell of exercise {exercise} when it was run last, so this is about the "
             "definition from before."

@@ -20,7 +20,7 @@ from dataclasses import replace
 import torch
 from torch.overrides import TorchFunctionMode
 
-from lessonkit import _hook
+from lessonkit import shown
 from lessonkit.check.verdicts import CHANGED, Raised, YourTurn, reject
 
 
@@ -83,7 +83,7 @@ def _observed(probe, answer):
 
 def raised(error):
     """Return the Raised for an exception out of learner code; let YourTurn through, also behind a NameError."""
-    mine = _hook.translate(error)
+    mine = shown.translate(error)
     if mine is not None:
         raise mine
     line = ""

@@ -4,9 +4,9 @@ import contextlib
 from fractions import Fraction
 
 from lessonkit import attempts, course
-from lessonkit._boxes import tell
 from lessonkit.check.misconceptions import Misconception, announce
 from lessonkit.check.verdicts import accept, kind_of, listed, plain_value, refuse_dots, reject
+from lessonkit.shown import tell
 
 answered = set()  # the questions that got a letter in this kernel
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from lessonkit._boxes import Told, tell
-from lessonkit._hook import YourTurn  # noqa: F401  the third verdict
+from lessonkit.shown import Told, YourTurn, tell  # noqa: F401  YourTurn is the third verdict
 
 CAUSE, REPAIR = "Probable cause: ", "To mend it: "
 CHANGED = "what your code changed"  # the name of that observation

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from lessonkit.inventory import item_report
+from lessonkit.inventory import class_report
 from lessonkit.inventory.questions import FORMS, WORDS, by_letter, items, questions
 from lessonkit.progress.files import for_a_pipe
 
@@ -30,15 +30,16 @@ def main(arguments=None):
     )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--print", choices=FORMS, dest="form", help="a form as plain text, without what is right")
-    what.add_argument("--report", nargs="+", metavar="FOLDER", help="the work folders of a class: the item report")
+    what.add_argument(
+        "--report", nargs="+", metavar="FOLDER", help="the work folders of a class: who chose what, gains"
+    )
     parser.add_argument("--answers", action="store_true", help="with --print: what is right, reasons and sections too")
-    parser.add_argument("--csv", metavar="FILE", help="with --report: the items as a table, a row each")
     options = parser.parse_args(arguments)
-    if options.answers and not options.form or options.csv and not options.report:
-        parser.error("--answers goes with --print, --csv with --report.")
+    if options.answers and not options.form:
+        parser.error("--answers goes with --print.")
     with for_a_pipe():
         if not options.form:
-            return item_report.main([Path(name) for name in options.report], options.csv)
+            return class_report.main([Path(name) for name in options.report])
         print(printed(options.form, options.answers))
     return 0
 

@@ -2,35 +2,30 @@
 
 A letter is a line: {"v": 1, "time": "2026-11-22T07:00:01Z", "question": "A3", "edition": "3fa2c1", "letter": "b"}. When
 a result is first shown, {"v": 1, "time": ..., "result": "A"} follows; the last letter before that counts. Nothing is
-sent; LESSON_LOG=off keeps letters in the notebook alone. There is no file in builds, in tests, and where there is no
-learner: see lessonkit._work.
+sent; LESSON_LOG=off keeps letters in this kernel alone. There is no file in builds, in tests, and where there is no
+learner: see lessonkit.places.
 """
 
-import datetime
-import json
-import re
 from dataclasses import dataclass, field
 
-from lessonkit import _work, attempts
-from lessonkit.inventory.questions import FORMS, UNKNOWN, digest, items, letters, questions, right_letter
+from lessonkit import attempts, places
+from lessonkit.inventory.questions import UNKNOWN, items, letters, questions, right_letter
 from lessonkit.progress.log import take
 
 VERSION, FILE = 1, "inventory.jsonl"
-ANSWER = re.compile(r'^inventory\.answer\("([AB]\d+)", "([^"]*)"\)', re.MULTILINE)
 
-_unsaved = []  # what this kernel could not write, or was not to write
-_told = False
+# In .waiting is what this kernel could not write, or was not to write.
+_lines = attempts.Lines("Your letters could not be kept in {name}: {why}. They count as long as this kernel runs.")
 
 
 @dataclass
 class Answers:
-    """The letters of one learner, {question: letter}. first: the first ones. last: those that count.
+    """The letters of one learner. last: {question: the letter that counts}.
 
     finished: the questions whose result was shown; what comes after that does not count. notes: a sentence for each
     thing that could not be read.
     """
 
-    first: dict = field(default_factory=dict)
     last: dict = field(default_factory=dict)
     finished: set = field(default_factory=set)
     notes: list = field(default_factory=list)
@@ -45,7 +40,6 @@ class Answers:
         elif letter not in letters(question):
             raise ValueError(f"{question} has no {letter}")
         elif question not in self.finished:
-            self.first.setdefault(question, letter)
             self.last[question] = letter
 
     def complete(self, form):
@@ -61,94 +55,43 @@ def answer(question, letter):
     if question not in items():
         raise ValueError(f"there is no question {question!r}, expected A1 to A12 or B1 to B12. Correct the number.")
     chosen = letter.strip(" .()").lower() if isinstance(letter, str) else letter
-    collected = collect(_work.folder(), _unsaved, saved=False)
-    kept = collected.last.get(question)
+    answers = mine()
+    kept = answers.last.get(question)
     *most, last, _ = letters(question)
     how = f"{', '.join(most)} or {last} between the quotes, or {UNKNOWN} if you do not know"
     if chosen == "":
         print(f"{question}: put {how}, and run this cell." + (f" So far {kept} is kept." if kept else ""))
     elif chosen not in letters(question):
         print(f"{question}: {letter!r} is none of its letters. Put {how}, and run this cell.")
-    elif question in collected.finished:
+    elif question in answers.finished:
         print(f"{question}: {kept} counts" + (f", and {chosen} came after the result." if chosen != kept else "."))
     else:
         if chosen != kept:
-            _keep(_letter(question, chosen))
+            _keep({"question": question, "edition": items()[question]["edition"], "letter": chosen})
         print(f"{question}: {chosen} is kept" + (f" in place of {kept}." if kept not in (None, chosen) else "."))
 
 
 def mine():
     """Return the Answers of the learner of this kernel."""
-    return collect(_work.folder(), _unsaved)
+    return collect(places.work(), _lines.waiting)
 
 
 def finish(form):
-    """Keep that the result of a form was shown; letters that only the saved notebook has are kept with it."""
-    answers, logged = mine(), collect(_work.folder(), _unsaved, saved=False).last
-    if answers.finished.issuperset(questions(form)):
-        return
-    for name in questions(form):
-        if name not in logged:
-            _keep(_letter(name, answers.last[name]))
-    _keep({"result": form})
+    """Keep that the result of a form was shown."""
+    if not mine().finished.issuperset(questions(form)):
+        _keep({"result": form})
 
 
-def collect(folder, more=(), saved=True):
-    """Return the Answers in a learner's folder (None: there is none), and in more records.
-
-    saved: a question that neither has is looked for in the saved notebook of its form, where its text is still the
-    course's.
-    """
+def collect(folder, more=()):
+    """Return the Answers in a learner's folder (None: there is none), and in more records."""
     answers = Answers()
     if folder:
         answers.notes = take(folder / FILE, VERSION, answers.add)
     for record in more:
         answers.add(record)
-    for name, letter in _saved(folder).items() if folder and saved else ():
-        if name not in answers.last:
-            answers.first[name] = answers.last[name] = letter
     return answers
 
 
-def _saved(folder):
-    """Return {question: letter} of the saved notebooks of both forms."""
-    saved = {}
-    for form in FORMS:
-        try:
-            text = (folder / f"inventory_{form.lower()}.ipynb").read_text(encoding="utf-8")
-            sources = ["".join(cell["source"]) for cell in json.loads(text)["cells"]]
-        except (OSError, ValueError, KeyError, TypeError):  # none there, or one that is being saved just now
-            continue
-        present = {digest(source) for source in sources}
-        for name, letter in ANSWER.findall("\n".join(sources)):
-            chosen = letter.strip(" .()").lower()
-            if name in items() and chosen in letters(name) and items()[name]["edition"] in present:
-                saved[name] = chosen
-    return saved
-
-
-def _letter(name, letter):
-    return {"question": name, "edition": items()[name]["edition"], "letter": letter}
-
-
 def _keep(record):
-    global _told
-    time = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    record = {"v": VERSION, "time": time} | record
-    folder = _work.folder()
-    if folder is None or attempts.off():
-        _unsaved.append(record)
-        return
-    try:
-        while _unsaved:
-            attempts.append(folder / FILE, json.dumps(_unsaved[0]))
-            del _unsaved[0]
-        attempts.append(folder / FILE, json.dumps(record))
-    except OSError as error:
-        _unsaved.append(record)
-        if not _told:
-            print(
-                f"(Your letters could not be kept in {FILE}: {error.strerror}. They count as long as this kernel runs, "
-                "and stand in the notebook when you save it.)"
-            )
-        _told = True
+    folder = None if attempts.off() else places.work()
+    _lines.add(folder and folder / FILE, VERSION, record)

@@ -1,7 +1,6 @@
 """The questions of both forms, as coursebuild wrote them from lessons_src/inventory.md."""
 
 import functools
-import hashlib
 import json
 from pathlib import Path
 
@@ -17,11 +16,6 @@ WORDS = (  # at the head of a form, in its notebook and on paper
 def items():
     """Return {"A1": its theme, belief, question, options and edition}, as coursebuild wrote them."""
     return json.loads(Path(__file__).with_name("questions.json").read_text(encoding="utf-8"))
-
-
-def digest(text):
-    """Return what tells one edition of a question from another: six digits made from its cell in the notebook."""
-    return hashlib.sha256(text.strip().encode()).hexdigest()[:6]
 
 
 def questions(form):

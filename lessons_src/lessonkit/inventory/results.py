@@ -1,8 +1,8 @@
 """The result of a form: by theme, with a reason for each answer, and the sections that settle what was missed."""
 
-from lessonkit._boxes import in_notebook
 from lessonkit.inventory.answers import finish, mine
 from lessonkit.inventory.questions import FORMS, UNKNOWN, by_letter, items, questions, right_letter, themes
+from lessonkit.shown import in_notebook
 
 
 def result(form):
@@ -29,7 +29,7 @@ def result(form):
 
 
 def told(form, answers):
-    """Return the result of a form as Markdown. found: Answers in which the form is complete."""
+    """Return the result of a form as Markdown. answers: Answers in which the form is complete."""
     both = form == "B" and answers.complete("A")
     lines = [f"**Form {form}: {_score(answers, questions(form))} right.**"]
     if both:

@@ -8,26 +8,9 @@ NumPy arrays, numbers, or nested lists of those; gradients are detached here.
 
 from lessonkit import _threads  # noqa: F401  sets how many torch uses
 from lessonkit.plot._blocks import blocks
-from lessonkit.plot._cells import cell
-from lessonkit.plot._charts import bars, heat, hist, images, lines, panels
+from lessonkit.plot._charts import lines, panels
 from lessonkit.plot._cubes import cubes
-from lessonkit.plot._memory_traffic import memory_traffic
+from lessonkit.plot._diagrams import arrow, box
 from lessonkit.plot._style import COLORS, DANGER, colors_for, figure, ink
 
-__all__ = [
-    "COLORS",
-    "DANGER",
-    "bars",
-    "blocks",
-    "cell",
-    "colors_for",
-    "cubes",
-    "figure",
-    "heat",
-    "hist",
-    "images",
-    "ink",
-    "lines",
-    "panels",
-    "memory_traffic",
-]
+__all__ = ["COLORS", "DANGER", "arrow", "blocks", "box", "colors_for", "cubes", "figure", "ink", "lines", "panels"]

@@ -1,15 +1,13 @@
-"""Charts: lines, small multiples of them, bars, histograms, annotated matrices, strips of images."""
+"""Charts: lines over a common x, and small multiples of them."""
 
 import math
 
 import numpy as np
-from matplotlib import colors as mcolors
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from lessonkit.plot import _numbers
 from lessonkit.plot._style import (
     GREY,
-    LABEL,
     WIDE,
     WIDTH,
     array,
@@ -18,16 +16,12 @@ from lessonkit.plot._style import (
     estimator,
     ink,
     level_ylabel,
-    luminance,
     mean_and_sd,
     named,
     publish,
     short_number,
-    tint,
     wrap,
 )
-
-# Lines
 
 _BAND = "Mean line and band"
 _SD = ["standard deviation"]  # a column of the numbers behind a figure of several runs
@@ -244,176 +238,3 @@ class _Lines:
             ax.xaxis.set_major_locator(MaxNLocator(min(6, round(1.6 * width)), integer=not (self.x % 1).any()))
         if not self.ylog:
             ax.yaxis.set_major_locator(MaxNLocator(5))
-
-
-# Bars
-
-
-def bars(values, /, *, x, fmt=".3g", xlim=None, colors=None, **words):
-    """Horizontal bars with name and value.
-
-    values: {name: number}, or {name: (runs,) numbers}, none below 0: mean, whisker of one sample standard deviation
-    (ddof = 1) and a dot for each run; the caption then says so by itself. x: what the length means, with its unit. fmt:
-    format of the printed values. xlim: (low, high), with zero in it.
-    Raises ValueError for values that are not finite.
-    """
-    data = {}
-    for name, numbers_of in named(values, "plot.bars").items():
-        runs = np.atleast_1d(array(numbers_of, f"plot.bars: {name!r}"))
-        if runs.ndim != 1 or not len(runs) or not np.isfinite(runs).all():
-            raise ValueError(
-                f"plot.bars: {name!r} is {str(numbers_of):.60}, expected a finite number, or one for each run."
-            )
-        data[name] = runs
-    chosen = colors_for(list(data), colors)
-
-    def build(fig):
-        ax = fig.subplots()
-        for row, (name, runs) in enumerate(data.items()):
-            mean, sd = mean_and_sd(runs)
-            color, dark = chosen[name], ink(chosen[name])
-            ax.barh(row, mean, height=0.62, color=tint(color, 0.55 if len(runs) > 1 else 0.9))
-            end = mean
-            if len(runs) > 1:
-                ax.errorbar(mean, row, xerr=sd, color=dark, lw=2, capsize=5, capthick=2)
-                ax.plot(runs, row + np.linspace(-0.16, 0.16, len(runs)), "o", ms=5, color=color, mec="white", mew=0.8)
-                end = max(mean + sd, runs.max())
-            ax.annotate(
-                format(mean, fmt), (end, row), (9, 0), textcoords="offset points", va="center", color=dark, **LABEL
-            )
-        _name_rows(ax, range(len(data)), chosen)
-        ax.axvline(0, color=GREY, lw=1.2)
-        ax.xaxis.set_major_locator(MaxNLocator(6))
-        ax.set(xlabel=x, xlim=xlim, ylim=(len(data) - 0.45, -0.55))
-
-    several = {name: len(runs) for name, runs in data.items() if len(runs) > 1}
-    note = estimator("A dot for each run, mean and whisker", several)
-    size = (WIDTH, 0.9 + 0.46 * len(data))
-    rows = [(name, *mean_and_sd(runs), len(runs)) for name, runs in data.items()]
-    most = 4 if several else 2
-    numbers = _numbers.table(["bar", x, *_SD, "runs"][:most], {(): [row[:most] for row in rows]})
-    return publish(build, size=size, note=note, numbers=numbers, **words)
-
-
-def _name_rows(ax, places, colors):
-    """Names in their colours at the left of rows, in place of a vertical axis."""
-    ax.set_yticks(places, [wrap(ax.figure, name, 2.0, **LABEL) for name in colors])
-    for tick, color in zip(ax.get_yticklabels(), colors.values(), strict=True):
-        tick.set(color=ink(color), fontsize=LABEL["fontsize"], fontweight=LABEL["fontweight"])
-    ax.tick_params(axis="y", length=0)
-    ax.spines["left"].set_visible(False)
-    ax.grid(axis="y", visible=False)
-
-
-# Histograms
-
-
-def hist(values, /, *, x, bins=40, xlim=None, colors=None, **words):
-    """Densities above each other, a row for each name, over one axis and the same bins.
-
-    values: {name: numbers of any shape}. Each row is scaled to its own peak, which the caption says by itself.
-    Raises ValueError for no values and for values that are not finite.
-    """
-    data = {name: array(v, f"plot.hist: {name!r}").ravel() for name, v in named(values, "plot.hist").items()}
-    for name, v in data.items():
-        if not len(v) or not np.isfinite(v).all():
-            lost = int((~np.isfinite(v)).sum())
-            raise ValueError(f"plot.hist: {name!r} has {lost} of {len(v)} values nan or inf. Drop them and say so.")
-    chosen = colors_for(list(data), colors)
-    every = np.concatenate(list(data.values()))
-    low, high = xlim or (every.min(), every.max())
-    edges = np.linspace(low, high, bins + 1)
-
-    def build(fig):
-        ax = fig.subplots()
-        for row, (name, v) in enumerate(data.items()):
-            density = np.histogram(v, edges, density=True)[0]
-            scale = 0.85 / density.max()
-            ax.stairs(row_top := -row + scale * density, edges, baseline=-row, fill=True, color=tint(chosen[name], 0.3))
-            ax.stairs(row_top, edges, baseline=-row, color=chosen[name], lw=2)
-        _name_rows(ax, 0.3 - np.arange(len(data)), chosen)
-        ax.xaxis.set_major_locator(MaxNLocator(6))
-        ax.set(xlabel=x, xlim=(low, high), ylim=(-len(data) + 0.98, 1.05))
-
-    note = "Each row is scaled to its own peak."
-    size = (WIDTH, 0.8 + 0.75 * len(data))
-    groups = {(name,): list(zip(edges, edges[1:], np.histogram(v, edges)[0], strict=False)) for name, v in data.items()}
-    numbers = _numbers.table(["values", f"{x}, from", "to", "how many"], groups)
-    return publish(build, size=size, note=note, numbers=numbers, **words)
-
-
-# Matrices and images
-
-
-def heat(matrix, rows, columns, /, *, x, y, texts, limits, size, **words):
-    """A small matrix in colours with a word in each cell.
-
-    matrix: (R, C) finite numbers. rows, columns: R and C labels. x, y: what columns and rows are. texts: (R, C)
-    strings. limits: (low, high) of the colours. size: inches without the title.
-    Raises ValueError for shapes that differ.
-    """
-    matrix = array(matrix, "plot.heat: matrix")
-    if matrix.shape != (len(rows), len(columns)):
-        raise ValueError(
-            f"plot.heat: the matrix has shape {matrix.shape} and comes with {len(rows)} row and {len(columns)} column "
-            f"labels. Expected shape ({len(rows)}, {len(columns)})."
-        )
-    stops = ["#FFFFFF", "#BFD9EA", "#0072B2", "#003A5C"]
-    paint, scale = mcolors.LinearSegmentedColormap.from_list("house", stops), mcolors.Normalize(*limits)
-
-    def build(fig):
-        ax = fig.subplots()
-        ax.grid(visible=False)
-        ax.imshow(matrix, cmap=paint, norm=scale, aspect="auto")
-        ax.hlines(np.arange(1, len(rows)) - 0.5, -0.5, len(columns) - 0.5, color="white", lw=2)
-        ax.vlines(np.arange(1, len(columns)) - 0.5, -0.5, len(rows) - 0.5, color="white", lw=2)
-        for i, row in enumerate(texts):
-            for j, text in enumerate(row):
-                dark = luminance(paint(scale(matrix[i, j]))) < 0.3
-                ax.text(j, i, text, ha="center", va="center", color="white" if dark else "#15191C")
-        ax.xaxis.tick_top()
-        ax.xaxis.set_label_position("top")
-        ax.set_xticks(range(len(columns)), columns)
-        ax.set_yticks(range(len(rows)), rows)
-        ax.tick_params(length=0)
-        ax.spines[:].set_visible(False)
-        ax.set_xlabel(x, labelpad=7)
-        ax.set_ylabel(wrap(fig, y, max(1.0, 0.44 * len(rows))), labelpad=7)
-
-    cells = [(str(name), *values) for name, values in zip(rows, matrix, strict=True)]
-    numbers = _numbers.table([f"{y} (down), {x} (across)", *map(str, columns)], {(): cells})
-    return publish(build, size=size, numbers=numbers, **words)
-
-
-def images(pictures, labels, /, *, ncols=10, **words):
-    """Small grey images side by side, large values dark, all on one scale.
-
-    pictures: (N, H, W); the smallest value of all is white, the largest black. labels: N texts, one below each.
-    ncols: images in a row.
-    Raises ValueError for another number of axes and labels that do not match.
-    """
-    pictures = array(pictures, "plot.images: pictures")
-    if pictures.ndim != 3 or len(labels) != len(pictures) or not pictures.size:
-        raise ValueError(
-            f"plot.images: pictures have shape {pictures.shape} and come with {len(labels)} labels. "
-            "Expected (N, H, W) and N labels; squeeze a channel axis."
-        )
-    low, high = np.nanmin(pictures), np.nanmax(pictures)
-    ncols = min(ncols, len(pictures))
-    nrows = math.ceil(len(pictures) / ncols)
-
-    def build(fig):
-        axes = fig.subplots(nrows, ncols, squeeze=False).ravel()
-        for ax in axes:
-            ax.set_axis_off()
-        for ax, picture, label in zip(axes, pictures, labels, strict=False):
-            ax.imshow(picture, cmap="gray_r", vmin=low, vmax=high, interpolation="nearest")
-            ax.text(0.5, -0.06, label, transform=ax.transAxes, ha="center", va="top")
-
-    width = min(WIDTH, 1.2 * ncols)
-    height = pictures.shape[1] / pictures.shape[2] * width / ncols
-    lines = max(str(label).count("\n") + 1 for label in labels)
-    size = (max(width, 3.5), nrows * (height + 0.22 * lines + 0.1))
-    cells = [(str(label), np.nanmin(p), np.nanmean(p), np.nanmax(p)) for label, p in zip(labels, pictures, strict=True)]
-    numbers = _numbers.table(["image", "lowest pixel", "mean", "highest"], {(): cells})
-    return publish(build, size=size, numbers=numbers, **words)

@@ -22,7 +22,7 @@ def box(ax, x, y, wide, high, text, fill, **font):
     ax.text(x, y, text, ha="center", va="center", color=color, zorder=3, **font)
 
 
-def arrow(ax, tip, tail, *, lw, head, color=LINE):
+def arrow(ax, tip, tail, *, lw=2, head=(0.45, 0.26), color=LINE):
     """Draw an arrow from tail to tip. head: (length, width) of its head, in units of the font size."""
     style = f"-|>,head_length={head[0]},head_width={head[1]}"
     ax.annotate("", tip, tail, arrowprops=dict(arrowstyle=style, color=color, lw=lw, shrinkA=0, shrinkB=0))

@@ -201,11 +201,6 @@ def ink(color):
     return mcolors.to_hex(rgb)
 
 
-def tint(color, share):
-    """The colour mixed with white; share 1 is the colour itself."""
-    return mcolors.to_hex(share * np.array(mcolors.to_rgb(color)) + (1 - share))
-
-
 # The picture
 
 

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from lessonkit import attempts
-from lessonkit._work import USUAL
 from lessonkit.course import DamagedCourse, lessons
+from lessonkit.places import USUAL
 from lessonkit.progress import page, report, summary
 from lessonkit.progress.files import Unwritable, for_a_pipe, spread, tell, write_whole
 from lessonkit.progress.saved import learner

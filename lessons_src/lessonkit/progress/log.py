@@ -31,6 +31,21 @@ def read(path):
     return attempts, notes
 
 
+def own_minutes(attempts):
+    """Return {lesson's module: minutes of work}, from the attempts of one learner.
+
+    Counted is the work up to the last attempt in each kernel; what followed it, or came before a restart without one,
+    is not known.
+    """
+    last, sums = {}, {}
+    for attempt in attempts:
+        key = attempt.lesson, attempt.kernel
+        last[key] = max(attempt.in_kernel, last.get(key, 0))
+    for (lesson, _), seconds in last.items():
+        sums[lesson] = sums.get(lesson, 0) + seconds / 60
+    return sums
+
+
 def take(path, version, add):
     """Hand each record of a file, a line of JSON each, to add; return a sentence for each thing that could not be read.
 

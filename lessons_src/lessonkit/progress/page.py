@@ -21,6 +21,35 @@ thead { position: sticky; top: 0; z-index: 2; }
 .right { background: light-dark(#bfe8da, #0b5a46); }
 .tried { background: light-dark(#fbe0a6, #6b4a00); }
 """
+PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="refresh" content="{reload}">
+<title>Progress of {many}</title>
+<style>{style}</style>
+</head>
+<body>
+<h1>Progress of {many}</h1>
+<p>{legend}. Exercises in italics are optional. Read from the notebooks as they were saved last.</p>
+<table>
+<thead>
+<tr><th class="name" rowspan="2" scope="col">learner</th><th rowspan="2" scope="col">right</th>{over}</tr>
+<tr>{heads}</tr>
+</thead>
+<tbody>
+{rows}
+</tbody>
+<tfoot>
+{feet}
+</tfoot>
+</table>
+{notes}
+</body>
+</html>
+"""
 NO_ACCENT = str.maketrans("łøđħıæœ", "lodhiao")  # letters that Unicode does not take apart
 
 
@@ -46,34 +75,10 @@ def html(learners, course):
     notes = "".join(f"<li>{escape(f'{name}: {note}')}</li>" for name, person in learners for note in person.notes)
     legend = ", ".join(f"{mark} {state}" for mark, state in zip(MARKS.values(), MARKS, strict=True))
     many = f"{len(learners)} learner{'s' if len(learners) > 1 else ''}"
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="refresh" content="{RELOAD}">
-<title>Progress of {many}</title>
-<style>{STYLE}</style>
-</head>
-<body>
-<h1>Progress of {many}</h1>
-<p>{legend}. Exercises in italics are optional. Read from the notebooks as they were saved last.</p>
-<table>
-<thead>
-<tr><th class="name" rowspan="2" scope="col">learner</th><th rowspan="2" scope="col">right</th>{over}</tr>
-<tr>{heads}</tr>
-</thead>
-<tbody>
-{rows}
-</tbody>
-<tfoot>
-{feet}
-</tfoot>
-</table>
-{f"<h2>Notes</h2><ul>{notes}</ul>" if notes else ""}
-</body>
-</html>
-"""
+    shown = f"<h2>Notes</h2><ul>{notes}</ul>" if notes else ""
+    return PAGE.format(
+        many=many, legend=legend, over=over, heads=heads, rows=rows, feet=feet, notes=shown, reload=RELOAD, style=STYLE
+    )
 
 
 def _cells(columns, row):

@@ -21,7 +21,7 @@ STATES = (RIGHT, TRIED, WAITS, NOT_RUN)  # the best first
 MARKS = {RIGHT: "●", TRIED: "◐", WAITS: "○", NOT_RUN: "·"}
 CHECK = re.compile(r"^check\.(?!predict\(|recall\(|summary\()([a-z]\w*)\(", re.MULTILINE)
 COLOR = re.compile(r"\x1b\[[0-9;]*m")
-NEW_KERNEL = ("has not been run in this kernel", "this kernel is new")  # in words of lessonkit._hook and startup.py
+NEW_KERNEL = ("has not been run in this kernel", "this kernel is new")  # in words of lessonkit.shown and startup.py
 
 
 class Unreadable(Exception):

@@ -2,61 +2,57 @@
 
 import math
 
-import torch
+from lessonkit.check.declare import call, draw, exercise, numbers, quiz
 
-from lessonkit.check.declare import (
-    Contract,
-    call,
-    draw,
-    examine,
-    misconceptions,
-    numbers,
-    values,
-)
-
-
-def two_weights(answer):
-    """Check the mean squares of a unit with two weights, +1 or -1, and Kaiming's deviation for 64 inputs (lesson 1)."""
-    grows = "A sum of 64 products with random signs grows with the root of 64 only. The mixed products cancel in the mean over the four cases, and the squares do not."
-    expected = {"input": 12.5, "before": 25, "after": 12.5, "std": math.sqrt(2 / 64)}
-    causes = {
-        "input": {
+_GROWS = "A sum of 64 products with random signs grows with the root of 64 only. The mixed products cancel in the mean over the four cases, and the squares do not."
+two_weights = quiz(
+    tolerance=0.002,
+    input=(
+        12.5,
+        {
             25: "That is the sum of 9 and 16. | Divide it by 2.",
             3.5: "Square 3 and 4 first, then take the mean.",
             **dict.fromkeys(
                 (3.54, math.sqrt(12.5)), "That is the rms. The mean square has no root."
             ),
         },
-        "before": {
+    ),
+    before=(
+        25,
+        {
             100: "That is the sum of the four squares. | Divide it by 4.",
             49: "That is the first case. | Take the mean over all four.",
             5: "That is the rms. The mean square has no root.",
             0: "That is the mean of the sums. | Square each one first.",
             12.5: "There are four cases: 49, 1, 1, 49. What is their mean?",
         },
-        "after": {
+    ),
+    after=(
+        12.5,
+        {
             25: "ReLU turns -1 and -7 into 0: two of the four squares are 0 then.",
             6.25: "Half of the squares are left, so half of the mean square before ReLU.",
             2: "That is the mean of 7, 0, 1, 0. | Square them first.",
         },
-        "std": {
+    ),
+    std=(
+        math.sqrt(2 / 64),
+        {
             1: "That is for two inputs. With 64 the matrix adds 64 squares. | 64 std^2 / 2 must be 1.",
             2 / 64: "That is its square, the variance. | Take the root.",
-            1
-            / 8: "That keeps the mean square through the matrix. Then ReLU halves it. | 64 std^2 / 2 must be 1.",
-            1
-            / 128
-            ** 0.5: "ReLU takes half of the mean square away, so the weights are larger than 1/8, not smaller.",
+            0.125: "That keeps the mean square through the matrix. Then ReLU halves it. | 64 std^2 / 2 must be 1.",
+            128
+            ** -0.5: "ReLU takes half of the mean square away, so the weights are larger than 1/8, not smaller.",
             **dict.fromkeys(
                 (1.4, 1.41, math.sqrt(2), 1.42),
                 "That is the weight scale, std times the root of 64.",
             ),
-            1 / 64: grows,
+            1 / 64: _GROWS,
             0.18: "Give one more digit.",
             8 / math.sqrt(2): "Upside down: more inputs need smaller weights.",
         },
-    }
-    values(answer, "two_weights", expected, causes, tolerance=0.002)
+    ),
+)
 
 
 def _fate(std, width, depth=50):
@@ -68,34 +64,31 @@ def _fate(std, width, depth=50):
     return "explodes" if power_of_ten > 2 else "lives"
 
 
-def _net(label, *args):
-    return call(label, *args, names=("std", "width", "depth"), returns=("the fate",))
-
-
-_NETS = [
-    _net("Kaiming's std at width 200", 0.1, 200),
-    _net("the same std at width 50", 0.1, 50),
-    _net("the same std at width 800", 0.1, 800),
-    _net("Xavier's std at width 64", 0.125, 64),
-    _net("a shallow net", 0.1, 50, 5),
-    _net("no layer at all", 0.1, 50, 0),
-    *(_net(f"{depth} layers", 0.1, 800, depth) for depth in (2, 6, 7)),
-    _net("a thousand layers", 0.1, 200, 1000),
-    _net("a net of 3,000 layers that keep 99.8 %", 0.0998, 200, 3000),
-    _net("more than a float can hold", 2.0, 5000, 160),
-    *(_net(f"weights of std {std:g}", std, 128) for std in (0.1, 12.0)),
-    _net("one layer of large weights", 12.0, 128, 1),
+_NETS = {
+    "Kaiming's std at width 200": (0.1, 200),
+    "the same std at width 50": (0.1, 50),
+    "a shallow net": (0.1, 50, 5),
+    "no layer at all": (0.1, 50, 0),
+    "2 layers": (0.1, 800, 2),
+    "a net of 3,000 layers that keep 99.8 %": (0.0998, 200, 3000),
+    "more than a float can hold": (2.0, 5000, 160),
+    "weights of std 12": (12.0, 128),
+    "one layer of large weights": (12.0, 128, 1),
     # at width 200 a layer's factor is ten times std: what is left after 50 layers is half a percent off a limit, or
     # 8.5, whose natural logarithm exceeds 2 and whose square does not exceed 100
-    *(
-        _net(f"weights that leave {left} times the rms", left ** (1 / 50) / 10, 200)
-        for left in (100.5, 99.5, 0.01005, 0.00995, 8.5)
-    ),
-]
-
-_FATES = misconceptions(
+    **{
+        f"weights that leave {left} times the rms": (left ** (1 / 50) / 10, 200)
+        for left in (100.5, 99.5, 8.5)
+    },
+}
+fate = exercise(
     _fate,
-    """
+    *(
+        call(label, *net, names=("std", "width", "depth"), returns=("the fate",))
+        for label, net in _NETS.items()
+    ),
+    tried="widths 50 to 5,000, 1 to 3,000 layers",
+    wrong="""
     # ReLU is missing: it halves the mean square. | Divide each layer's factor by the root of 2.
     factor = scale
 
@@ -165,11 +158,6 @@ _FATES = misconceptions(
 )
 
 
-def fate(answer):
-    """Check a function (std, width, depth=50) -> "dies", "lives" or "explodes" (lesson 1)."""
-    examine(answer, "fate", _NETS, _fate, _FATES, tried="widths 50 to 5,000, 1 to 3,000 layers")
-
-
 def _standardize(x):
     mean = x.mean()
     centered = x - mean
@@ -177,27 +165,19 @@ def _standardize(x):
     return centered / deviation
 
 
-_VECTORS = [
-    # loose, so that an eps passes here and is shown where it can be seen, on the next vector
-    call("the vector 0, 0, 0, 0, 10", numbers(0, 0, 0, 0, 10), tolerance=1e-4),
-    call("a vector of small spread", draw(2, 6, mean=0.5, scale=1e-3)),
-    call("seven numbers around -3", draw(1, 7, mean=-3, scale=2)),
-    call(
-        "256 numbers, one of them 30",
-        torch.cat([draw(5, 255), torch.full((1,), 30.0, dtype=torch.float64)]),
-    ),
-    # float32 rounds each of 40 numbers of size 100 by 8e-6: two passes lose no more, E[x^2] - E[x]^2 loses 1e-3
-    call(
-        "float32 numbers around 100", draw(4, 40, mean=100, dtype=torch.float32), tolerance=1e-4
-    ),
-]
-_CONTRACT = Contract(
-    {"x": "D"}, sizes={"D": (7, 3, 17, 1100)}, values=("ordinary", "offset", "small", "outlier")
-)
-
-_STANDARDIZED = misconceptions(
+standardize = exercise(
     _standardize,
-    """
+    # loose, so that an eps passes here and is shown where it can be seen, on the next vector
+    ("the vector 0, 0, 0, 0, 10", numbers(0, 0, 0, 0, 10), {"tolerance": 1e-4}),
+    ("a vector of small spread", draw(2, 6, mean=0.5, scale=1e-3)),
+    # float32 rounds each of 40 numbers of size 100 by 8e-6: two passes lose no more, E[x^2] - E[x]^2 loses 1e-3
+    ("float32 numbers around 100", draw(4, 40, mean=100).float(), {"tolerance": 1e-4}),
+    takes={"x": "D"},
+    sizes={"D": (7, 3, 17, 1100)},
+    values=("ordinary", "offset", "small", "outlier"),
+    tried="small and large vectors, two number types, gradients; constant vectors, 0/0, wait for lesson 3",
+    by_hand=("layer_norm", "batch_norm"),
+    wrong="""
     # you divide by the deviation that torch.std takes by default: D - 1 under the root. | Say correction=0.
     deviation = x.std()
 
@@ -235,50 +215,38 @@ _STANDARDIZED = misconceptions(
 
     # .item(), which ends the `rms` of section 1.1, or .detach() makes a constant of the deviation or the mean, and the gradient misses it. | Keep tensors.
     deviation = x.std(correction=0).detach()
+    # or
+    mean, deviation = x.mean().detach(), x.std(correction=0).detach()
 
     # the mean of the squares less the square of the mean loses its digits where the mean is large. | Subtract the mean first, then square.
     deviation = (x.square().mean() - mean.square()).sqrt()
     """,
 )
 
-
-def standardize(answer):
-    """Check a function x (D,) -> (x - mean) / biased standard deviation, without eps (lesson 1)."""
-    tried = "small and large vectors, two number types, gradients; constant vectors, 0/0, wait for lesson 3"
-    examine(
-        answer,
-        "standardize",
-        _VECTORS,
-        _standardize,
-        _STANDARDIZED,
-        tried,
-        contract=_CONTRACT,
-        by_hand=("layer_norm", "batch_norm"),
-    )
-
-
-_UNCHANGED = {
-    "the weights of layer 7 only times 3": True,
-    "the weights of all layers times -1": False,
-    "the weights of one unit in each layer times 3": False,
-    "all pixels of the input plus 1": False,
-    "all 64 numbers of each z plus 5": True,
-    "the first digit times 100: the other digits at layer 50": True,
+_CHANGES = {
+    "the weights of layer 7 only times 3": (
+        True,
+        "In layer 7 z, its mean and its deviation are three times as large: the 3 cancels in that layer already.",
+    ),
+    "the weights of all layers times -1": (
+        False,
+        "A negative factor does not cancel: z / sigma changes its sign, and ReLU then keeps the other numbers.",
+    ),
+    "the weights of one unit in each layer times 3": (
+        False,
+        "Only one of the 64 numbers of z gets the factor, so the mean and the deviation do not get it: it cannot cancel.",
+    ),
+    "all pixels of the input plus 1": (
+        False,
+        "The matrix comes first: the 64 numbers of z get 64 different summands, and the mean takes away only a common one.",
+    ),
+    "all 64 numbers of each z plus 5": (
+        True,
+        "A common summand is a summand of the mean too, and goes with it; the deviation never sees it.",
+    ),
+    "the first digit times 100: the other digits at layer 50": (
+        True,
+        "Each row has a mean and a deviation of its own, so no digit sees another one.",
+    ),
 }
-_REASONS = (
-    "In layer 7 z, its mean and its deviation are three times as large: the 3 cancels in that layer already.",
-    "A negative factor does not cancel: z / sigma changes its sign, and ReLU then keeps the other numbers.",
-    "Only one of the 64 numbers of z gets the factor, so the mean and the deviation do not get it: it cannot cancel.",
-    "The matrix comes first: the 64 numbers of z get 64 different summands, and the mean takes away only a common one.",
-    "A common summand is a summand of the mean too, and goes with it; the deviation never sees it.",
-    "Each row has a mean and a deviation of its own, so no digit sees another one.",
-)
-
-
-def unchanged(answer):
-    """Check which of six changes a net with `standardize` before each ReLU does not see (lesson 1)."""
-    causes = {
-        key: {not same: why}
-        for (key, same), why in zip(_UNCHANGED.items(), _REASONS, strict=True)
-    }
-    values(answer, "unchanged", _UNCHANGED, causes)
+unchanged = quiz({change: (same, {not same: why}) for change, (same, why) in _CHANGES.items()})

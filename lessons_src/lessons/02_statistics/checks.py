@@ -84,6 +84,7 @@ mean_and_var = exercise(
 )
 
 _KEPT = math.sqrt(3 / 4)
+_MORE = 100 / _KEPT - 100
 divisor = quiz(
     tolerance=0.05,
     variance=(
@@ -106,10 +107,7 @@ divisor = quiz(
             ),
             100 * (1 - math.sqrt(5 / 6)): "That is for six numbers. Asked is a row of four.",
             **dict.fromkeys((13, 14), "Nearly: give one decimal."),
-            100
-            * (
-                1 / _KEPT - 1
-            ): "By so much the right row is larger than the wrong one. Measure by the right one.",
+            _MORE: "By so much the right row is larger than the wrong one. Measure by the right one.",
         },
     ),
 )

@@ -369,19 +369,47 @@ for name, axes in {"C": -1, "T, C": (-2, -1), "B": 0, "B, T": (0, 1)}.items():
 # Draws a row with a tail before and after.
 share = (torch.arange(4000, dtype=torch.float64) + 0.5) / 4000  # (D,) evenly between 0 and 1
 tailed = -2 * (1 - share).log()  # (D,) that share of an exponential distribution lies below it
-plot.hist(
-    {
-        "before": tailed,
-        "after LayerNorm": F.layer_norm(tailed, (4000,)),
-        "a Gaussian": torch.special.ndtri(share),
-    },
+rows = {
+    "before": tailed,
+    "after LayerNorm": F.layer_norm(tailed, (4000,)),
+    "a Gaussian": torch.special.ndtri(share),
+}
+colors = plot.colors_for(
+    list(rows), {"before": "none", "a Gaussian": "#2B2F33"} | {"after LayerNorm": "LayerNorm"}
+)
+edges = torch.linspace(-4, 8, 49, dtype=torch.float64)  # of 48 bins
+
+
+def draw(ax):
+    for at, (name, row) in enumerate(rows.items()):
+        counts = torch.histogram(row, edges).hist
+        ax.stairs(
+            0.85 * counts / counts.max() - at, edges, baseline=-at, color=colors[name], lw=2
+        )
+        ax.stairs(
+            0.85 * counts / counts.max() - at,
+            edges,
+            baseline=-at,
+            color=colors[name],
+            alpha=0.3,
+            fill=True,
+        )
+        ax.text(
+            -4.2, 0.3 - at, name, ha="right", color=plot.ink(colors[name]), fontweight="bold"
+        )
+    ax.set(xlabel="value", xlim=(-4, 8), ylim=(-1.98, 1.05), yticks=[])
+    ax.spines["left"].set_visible(False)
+
+
+plot.figure(
+    draw,
+    size=(7, 3.05),
+    numbers={"values, from": edges[:-1]}
+    | {name: torch.histogram(row, edges).hist for name, row in rows.items()},
     title="Normalizing moves and scales a row and keeps its shape",
-    x="value",
-    xlim=(-4, 8),
-    bins=48,
-    colors={"before": "none", "after LayerNorm": "LayerNorm", "a Gaussian": "#2B2F33"},
     caption="A row of 4,000 numbers that follow the exponential distribution, before and "
-    "after, and 4,000 that follow the Gaussian. The axis ends at 8, the row before at 18.",
+    "after, and 4,000 that follow the Gaussian. The axis ends at 8, the row before at 18. Each row is "
+    "scaled to its own peak.",
     alt="Three histograms over values from -4 to 8. The exponential row has a sharp left edge "
     "and a long right tail, before and, half as wide, after normalizing; the Gaussian row is "
     "symmetric around 0.",

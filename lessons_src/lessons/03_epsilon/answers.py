@@ -3,8 +3,6 @@
 import torch
 from torch.nn import functional as F
 
-from lessonkit.check.declare import instead
-
 from .checks import _half, _normalize
 
 
@@ -45,21 +43,6 @@ ANSWERS = {
                 "PyTorch's own layer_norm",
             ),
             "no default": (lambda x, eps: _normalize(x, eps), "raised TypeError"),
-            "a clamp at 10": (
-                lambda x, eps=1e-5: _normalize(x, eps).clamp(-10, 10),
-                "values = outlier",
-            ),
-            "statistics kept by shape": (
-                instead(
-                    _normalize,
-                    "mean = vars(_normalize).setdefault(str(x.shape), x.mean(-1, keepdim=True))",
-                ),
-                "expected",
-            ),
-            "gradients on for good": (
-                lambda x, eps=1e-5: (torch.set_grad_enabled(True), _normalize(x, eps))[1],
-                "whether gradients are recorded",
-            ),
             "flattens by view": (
                 lambda x, eps=1e-5: _normalize(x.view(-1, x.shape[-1]), eps).view(x.shape),
                 "view size",
@@ -107,20 +90,6 @@ ANSWERS = {
             "float64 inside": lambda x, eps=1e-8: a_cpu_constant(x.double(), eps).to(x.dtype),
             "the library": lambda x, eps=1e-8: F.layer_norm(x, x.shape[-1:], eps=eps),
         },
-        "wrong": {
-            "a dtype that is asked too late": (
-                instead(_half, "x = x.float()\nwide = x"),
-                "of what came in",
-            ),
-            "all axes but the first": (all_but_the_first, "front axes = 2"),
-            "bfloat16 by way of float16": (
-                lambda x, eps=1e-8: (
-                    _half(x.half(), eps).to(x.dtype)
-                    if x.dtype == torch.bfloat16
-                    else _half(x, eps)
-                ),
-                "large values",
-            ),
-        },
+        "wrong": {"all axes but the first": (all_but_the_first, "front axes = 2")},
     },
 }

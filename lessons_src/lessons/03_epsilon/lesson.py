@@ -273,7 +273,10 @@ plot.figure(
 
 
 # %%
-from lessonkit.unlabeled import layer  # a layer whose eps nobody wrote down
+def layer(row):
+    """(..., D) -> (..., D): a layer whose eps nobody wrote down; it is stored in bits."""
+    return F.layer_norm(row, row.shape[-1:], eps=float.fromhex("0x1.0c6f7a0b5ed8dp-20"))
+
 
 small = x.double() / 1000  # (D,)
 goes_in, comes_out = small.var(correction=0), layer(small).var(correction=0)

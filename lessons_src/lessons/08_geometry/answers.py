@@ -19,15 +19,10 @@ MOVES = dict(
 
 
 # --- 8.2 rms_norm_module
-class InOneCall(_RMSNorm):
-    def forward(self, x):
-        return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
-
-
 # the mean square of the first call is kept, as running statistics would be
 Keeping = instead(
     _RMSNorm,
-    "square = self.__dict__.setdefault('kept', (wide * wide).mean(axes, keepdim=True))",
+    "y = wide / torch.sqrt(self.__dict__.setdefault('kept', (wide * wide).mean(axes, keepdim=True)) + eps)",
 )
 
 
@@ -50,7 +45,6 @@ class RoundsBeforeTheGain(_RMSNorm):
         return (x_hat if self.weight is None else x_hat * self.weight).to(x.dtype)
 
 
-# --- 8.3 same_run
 # --- 8.4 mended_tokens
 def with_rms_norm(x, weight, bias):
     tokens = torch.einsum("bk,ke->bke", x, weight) + bias
@@ -59,12 +53,6 @@ def with_rms_norm(x, weight, bias):
 
 def squashed(x, weight, bias):
     return F.layer_norm(torch.tanh(x[..., None] / 3) * weight + bias, bias.shape[-1:])
-
-
-def constant_statistics(x, weight, bias):
-    tokens = x.unsqueeze(-1) * weight + bias
-    var, mean = torch.var_mean(tokens.detach(), -1, correction=0, keepdim=True)
-    return (tokens - mean) * torch.rsqrt(var + 1e-5)
 
 
 ANSWERS = {
@@ -90,13 +78,15 @@ ANSWERS = {
         },
         "wrong": {
             "the library": (nn.RMSNorm, "PyTorch's own rms_norm"),
-            "F.rms_norm": (InOneCall, "PyTorch's own rms_norm"),
-            "clipped to 15": (
-                instead(_RMSNorm, "x_hat = (wide / rms).clamp(-15, 15)"),
-                "outlier",
-            ),
             "statistics kept": (Keeping, "kept from an earlier call"),
             "eps kept": (KeepingEps, "put into self.eps"),
+            "a rounded root": (
+                instead(
+                    _RMSNorm,
+                    "y = wide * torch.rsqrt((wide * wide).mean(axes, keepdim=True) + eps).to(x.dtype)",
+                ),
+                "the rms of each row",
+            ),
         },
     },
     "same_run": {"right": {"numbers": dict(rate=50, decay=0.0002)}},
@@ -109,18 +99,7 @@ ANSWERS = {
             "squashed first": squashed,
         },
         "wrong": {
-            "no norm": (lambda x, w, b: x.unsqueeze(-1) * w + b, "not normalized"),
-            "divided by the size": (
-                lambda x, w, b: _tokens(x / x.abs(), w, b),
-                "Only the sign",
-            ),
-            "noise": (lambda x, w, b: _tokens(0 * x + torch.randn_like(x), w, b), "alone"),
-            "x moved": (lambda x, w, b: _tokens(x.add_(1), w, b), "changed its input"),
-            "constant statistics": (constant_statistics, "constants for the gradient"),
-            "weight and bias of the norm": (
-                lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b),
-                "after the norm",
-            ),
+            "noise": (lambda x, w, b: _tokens(0 * x + torch.randn_like(x), w, b), "alone")
         },
     },
 }

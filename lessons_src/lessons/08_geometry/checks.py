@@ -1,102 +1,106 @@
 """Checks of lesson 8: two moves of a row, RMSNorm, one run from two starts, tokens that are normalized and differ."""
 
 import torch
-from torch import nn
 from torch.nn import functional as F
 
-from fromscratch.geometry import _Shell  # given to the learner
+from fromscratch.geometry import RMSNorm as _RMSNorm
 from lessonkit.check.declare import (
-    Contract,
-    NotYet,
     Probe,
-    announce,
     as_python,
     call_layer,
     draw,
-    examine,
-    instead,
-    misconceptions,
+    exercise,
     numbers,
     of_a_layer,
-    reject,
-    values,
+    quiz,
+    raised,
 )
 
 # --- two_moves
-_TWO_MOVES = {
-    "projected": (7.0, 1.0, -1.0, -7.0),
-    "length": 10,
-    "x_hat": (1.4, 0.2, -0.2, -1.4),
-    "with_eps": 1,
-    "twin": (17.0, 5.0, 1.0, -11.0),
-}
-_SLIPS = {
-    "projected": {
-        (
-            8.0,
-            8.0,
-            8.0,
-            8.0,
-        ): "That is what is taken away. What is left when each number loses its mean?",
-        (
-            -7.0,
-            -1.0,
-            1.0,
-            7.0,
-        ): "The mean is taken off the numbers, not the numbers off the mean.",
-    },
-    "length": {
-        100: "That is the squared length. Take the root.",
-        5: "That is the standard deviation, the root of the mean of the squares. A length takes their sum.",
-    },
-    "x_hat": {
-        (0.7, 0.1, -0.1, -0.7): "This row has the length 1. The radius is √4 = 2.",
-        (
-            0.28,
-            0.04,
-            -0.04,
-            -0.28,
-        ): "You have divided by the mean square, 25. Divide by its root.",
-        (
-            1.2124,
-            0.1732,
-            -0.1732,
-            -1.2124,
-        ): "This sigma divides the squares by D - 1. LayerNorm divides by D.",
-    },
-    "with_eps": {
-        2: "That is the length at eps = 0. What does a larger number below the fraction line do?",
-        1.51: "eps is added to σ², so D · eps = 300 is added to the squared length.",
-        0.5: "At eps = 0 the row has the length 2. With eps it is divided by 10, not by 5.",
-    },
-    "twin": {
-        **dict.fromkeys(
-            ((30.0, 18.0, 14.0, 2.0), (33.0, 21.0, 17.0, 5.0)),
-            "Twice the row has twice the sigma and twice the mean. Which shift makes the mean 3?",
-        ),
-        (14.0, 2.0, -2.0, -14.0): "Its sigma is 10, but its mean is 0.",
-        (10.0, 4.0, 2.0, -4.0): "Its mean is 3, but its sigma is still 5.",
-        (
-            73.0,
-            13.0,
-            -7.0,
-            -67.0,
-        ): "Its sigma is 50, for P x has the sigma 5 already. Stretch x_hat.",
-        (
-            -11.0,
-            1.0,
-            5.0,
-            17.0,
-        ): "The stretch is by a factor above 0: the largest number stays the largest.",
-    },
-}
+_two_moves = quiz(
+    projected=(
+        (7.0, 1.0, -1.0, -7.0),
+        {
+            (
+                8.0,
+                8.0,
+                8.0,
+                8.0,
+            ): "That is what is taken away. What is left when each number loses its mean?",
+            (
+                -7.0,
+                -1.0,
+                1.0,
+                7.0,
+            ): "The mean is taken off the numbers, not the numbers off the mean.",
+        },
+    ),
+    length=(
+        10,
+        {
+            100: "That is the squared length. Take the root.",
+            5: "That is the standard deviation, the root of the mean of the squares. A length takes their sum.",
+        },
+    ),
+    x_hat=(
+        (1.4, 0.2, -0.2, -1.4),
+        {
+            (0.7, 0.1, -0.1, -0.7): "This row has the length 1. The radius is √4 = 2.",
+            (
+                0.28,
+                0.04,
+                -0.04,
+                -0.28,
+            ): "You have divided by the mean square, 25. Divide by its root.",
+            (
+                1.2124,
+                0.1732,
+                -0.1732,
+                -1.2124,
+            ): "This sigma divides the squares by D - 1. LayerNorm divides by D.",
+        },
+    ),
+    with_eps=(
+        1,
+        {
+            2: "That is the length at eps = 0. What does a larger number below the fraction line do?",
+            1.51: "eps is added to σ², so D · eps = 300 is added to the squared length.",
+            0.5: "At eps = 0 the row has the length 2. With eps it is divided by 10, not by 5.",
+        },
+    ),
+    twin=(
+        (17.0, 5.0, 1.0, -11.0),
+        {
+            **dict.fromkeys(
+                ((30.0, 18.0, 14.0, 2.0), (33.0, 21.0, 17.0, 5.0)),
+                "Twice the row has twice the sigma and twice the mean. Which shift makes the mean 3?",
+            ),
+            (14.0, 2.0, -2.0, -14.0): "Its sigma is 10, but its mean is 0.",
+            (10.0, 4.0, 2.0, -4.0): "Its mean is 3, but its sigma is still 5.",
+            (
+                73.0,
+                13.0,
+                -7.0,
+                -67.0,
+            ): "Its sigma is 50, for P x has the sigma 5 already. Stretch x_hat.",
+            (
+                -11.0,
+                1.0,
+                5.0,
+                17.0,
+            ): "The stretch is by a factor above 0: the largest number stays the largest.",
+        },
+    ),
+    tolerance=0.01,
+)
+_two_moves.name = "two_moves"
 
 
 def two_moves(answer):
     """Check dict(projected, length, x_hat, with_eps, twin), the two moves of the row (15, 9, 7, 1) (lesson 8)."""
     if isinstance(answer, dict):
         answer = {key: _rounded(value) for key, value in answer.items()}
-    values(answer, "two_moves", _TWO_MOVES, _SLIPS, tolerance=0.01)
+    _two_moves(answer)
 
 
 def _rounded(value):
@@ -108,38 +112,10 @@ def _rounded(value):
 
 
 # --- rms_norm_module
-class _RMSNorm(_Shell):
-    def forward(self, x):
-        axes = self.axes(x)
-        wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        eps = torch.finfo(wide.dtype).eps if self.eps is None else self.eps
-        square = (wide * wide).mean(axes, keepdim=True)
-        rms = torch.sqrt(square + eps)
-        x_hat = wide / rms
-        y = x_hat if self.weight is None else x_hat * self.weight
-        return y.to(x.dtype)
-
-
-# computed in float64, with the eps of the type that the answer computes in
-_Reference = instead(
-    _RMSNorm,
-    "square = (wide.double() ** 2).mean(axes, keepdim=True)\nx_hat = wide.double() / rms",
-)
-
-
 def _computed(label, x, size, tolerance=1e-9, parameters=None, **options):
     return call_layer(
         label, lambda cls: cls(size, **options), x, options, tolerance, parameters
     )
-
-
-def _parameters(cls):
-    layer, bare = cls((3, 4)), cls(4, elementwise_affine=False)
-    return {
-        "its parameters": {name: tuple(p.shape) for name, p in layer.named_parameters()},
-        "its gain at the start": layer.weight.detach().clone(),
-        "the parameters without elementwise_affine": list(bare.state_dict()),
-    }
 
 
 def _after_float32(cls):
@@ -149,91 +125,84 @@ def _after_float32(cls):
 
 
 def _rms_of_rows(cls):
-    """Whether bfloat16 is widened shows in no single number, each of which is rounded at the end, but in a whole row."""
+    """A root rounded to bfloat16 shows in no single number, each rounded at the end, but in whole rows."""
     x = draw(37, 4, 1024) * numbers([1], [1.2], [1.5], [1.8])
     y = cls(1024, elementwise_affine=False)(x.bfloat16())
     return {"the rms of each row of the output": y.double().square().mean(-1).sqrt()}
 
 
-_FLOAT64_PROBES = [
-    _computed("float64 rows with mean 3, eps = 0.1", 3 + draw(22, 4, 5), 5, eps=0.1),
-    _computed(
-        "a (2, 3, 4) tensor with normalized_shape (3, 4), eps = 0.01",
-        draw(23, 2, 3, 4),
-        (3, 4),
-        eps=0.01,
-    ),
-    _computed(
-        "a (2, 3, 4) tensor without elementwise_affine",
-        2 * draw(24, 2, 3, 4),
-        [4],
-        eps=1e-3,
-        elementwise_affine=False,
-    ),
-    _computed("tiny float64 rows (1e-8), eps=None", 1e-8 * draw(25, 3, 6), 6),
-    _computed("tiny float64 rows (1e-8), eps = 0", 1e-8 * draw(26, 3, 6), 6, eps=0.0),
-]
-_OTHER_TYPES_PROBES = [
-    # eps decides at rows of 1e-3: every other default changes the second digit, float32 rounds in the seventh
-    _computed(
-        "small float32 rows (0.001), eps=None",
-        1e-3 * draw(27, 3, 6, dtype=torch.float32),
-        6,
-        tolerance=2e-6,
-    ),
-    # half a unit in the last place of float16 (bfloat16) is 2**-11 (2**-8) of the largest value; twice that is allowed,
-    # since the row may be rounded before the gain, too
-    _computed(
-        "small float16 rows (0.001), eps=None",
-        (1e-3 * draw(28, 3, 6)).half(),
-        6,
-        tolerance=2**-10,
-    ),
-    _computed("float16 rows of size 300", (300 * draw(31, 3, 6)).half(), 6, tolerance=2**-10),
-    _computed(
-        "bfloat16 rows with a float32 gain",
-        draw(32, 3, 6, dtype=torch.bfloat16),
-        6,
-        2**-7,
-        parameters=torch.float32,
-    ),
-    # 1024 roundings of up to 2**-9 leave a tenth of this in the rms; a root in bfloat16 is itself off by up to 2**-9
-    Probe("bfloat16 rows of 1024 numbers, without a gain", _rms_of_rows, tolerance=2**-12),
-]
-_RMS_CONTRACT = Contract(
-    {"x": "... E D"},
+rms_norm_module = exercise(
+    _RMSNorm,
+    [
+        _computed("float64 rows with mean 3, eps = 0.1", 3 + draw(22, 4, 5), 5, eps=0.1),
+        _computed(
+            "a (2, 3, 4) tensor with normalized_shape (3, 4), eps = 0.01",
+            draw(23, 2, 3, 4),
+            (3, 4),
+            eps=0.01,
+        ),
+        _computed("tiny float64 rows (1e-8), eps=None", 1e-8 * draw(25, 3, 6), 6),
+        _computed("tiny float64 rows (1e-8), eps = 0", 1e-8 * draw(26, 3, 6), 6, eps=0.0),
+    ],
+    [
+        # eps decides at rows of 1e-3: every other default changes the second digit.
+        # half a unit in the last place of float16 (bfloat16) is 2**-11 (2**-8) of the largest value; twice that is allowed,
+        # since the row may be rounded before the gain, too
+        _computed(
+            "small float16 rows (0.001), eps=None",
+            (1e-3 * draw(28, 3, 6)).half(),
+            6,
+            tolerance=2**-10,
+        ),
+        _computed(
+            "bfloat16 rows with a float32 gain",
+            draw(32, 3, 6, dtype=torch.bfloat16),
+            6,
+            2**-7,
+            parameters=torch.float32,
+        ),
+        # 1024 roundings of up to 2**-9 leave a tenth of this in the rms; a rounded root is off by 2**-9 itself
+        Probe("bfloat16 rows of 1024 numbers, without a gain", _rms_of_rows, tolerance=2**-12),
+    ],
+    [
+        *of_a_layer(lambda cls: cls(5), draw(38, 4, 5), other=lambda cls: cls(5, eps=0.5)),
+        Probe(
+            "tiny float64 rows, eps=None, after float32 rows in the same layer",
+            _after_float32,
+            why="Is eps put into self.eps? There it stays for the next type. Keep it in a variable of forward.",
+        ),
+    ],
+    takes={"x": "... E D"},
     use=lambda cls, sizes, **options: cls((sizes["E"], sizes["D"]), **options),
     options=({"eps": 1e-5}, {"eps": 0.1}, {"eps": 1e-5, "elementwise_affine": False}),
     sizes={"E": (1, 3), "D": (7, 1, 2, 17, 400)},
     half=True,
-)
-
-_FORMULA = misconceptions(
-    _RMSNorm,
-    """
+    by_hand=("rms_norm", "layer_norm"),
+    tried="one and two axes, no gain, eps given, 0 and None, four number types, gradients",
+    wrong="""
     # the mean is subtracted: that is LayerNorm. RMSNorm only scales.
     wide = x.to(torch.promote_types(x.dtype, torch.float32)) - x.mean(self.axes(x), keepdim=True)
 
     # the variance is under the root. RMSNorm takes the mean of the squares, and subtracts nothing.
-    square = wide.var(axes, correction=0, keepdim=True)
+    y = wide / torch.sqrt(wide.var(axes, correction=0, keepdim=True) + eps)
 
     # eps is added to the root mean square. | Add it to the mean square, under the root.
-    rms = torch.sqrt(square) + eps
+    y = wide / (torch.sqrt((wide * wide).mean(axes, keepdim=True)) + eps)
 
     # the sum of the squares is under the root, so that the rows have length 1. | Take their mean.
-    square = (wide * wide).sum(axes, keepdim=True)
+    y = wide / torch.sqrt((wide * wide).sum(axes, keepdim=True) + eps)
 
     # the root is missing. | Divide by sqrt(mean square + eps).
-    rms = square + eps
+    y = wide / ((wide * wide).mean(axes, keepdim=True) + eps)
 
     # that is the square of the mean. | Square first, then take the mean.
-    square = wide.mean(axes, keepdim=True) ** 2
+    y = wide / torch.sqrt(wide.mean(axes, keepdim=True) ** 2 + eps)
 
     # you multiply by the root of (mean square + eps). | Divide by torch.sqrt, or multiply by torch.rsqrt.
-    x_hat = wide * rms
+    y = wide * torch.sqrt((wide * wide).mean(axes, keepdim=True) + eps)
 
     # brackets are missing: eps is added to the quotient, not to the mean square.
-    x_hat = wide / torch.sqrt(square) + eps
+    y = wide / torch.sqrt((wide * wide).mean(axes, keepdim=True)) + eps
 
     # a number is written into the formula. | Use self.eps, and the machine epsilon where that is None.
     eps = 1e-6
@@ -241,25 +210,25 @@ _FORMULA = misconceptions(
     eps = 1e-5
 
     # eps is not used. | Add it to the mean square, under the root.
-    rms = torch.sqrt(square)
+    y = wide / torch.sqrt((wide * wide).mean(axes, keepdim=True))
 
     # only the last axis is reduced. normalized_shape may name more. | Use axes.
-    square = (wide * wide).mean(-1, keepdim=True)
+    y = wide / torch.sqrt((wide * wide).mean(-1, keepdim=True) + eps)
 
     # all axes are reduced at once. | mean() needs axes and keepdim=True.
-    square = (wide * wide).mean()
+    y = wide / torch.sqrt((wide * wide).mean() + eps)
 
     # the reduced axes are gone, and the rows no longer fit. | Say keepdim=True.
-    square = (wide * wide).mean(axes)
+    y = wide / torch.sqrt((wide * wide).mean(axes) + eps)
 
     # the gain is not used. | Multiply by self.weight where there is one.
-    y = x_hat
+    y = y
 
     # self.weight is None without elementwise_affine. | Multiply only if there is a gain.
-    y = x_hat * self.weight
+    y = y * self.weight
 
     # is there an `if self.weight:`? A tensor of several numbers is neither true nor false. | Ask `self.weight is None`.
-    y = x_hat if not self.weight else x_hat * self.weight
+    y = y if not self.weight else y * self.weight
 
     # self.eps is None unless somebody gave one. | Take torch.finfo(wide.dtype).eps then.
     eps = self.eps
@@ -279,71 +248,39 @@ _FORMULA = misconceptions(
     eps = torch.finfo(x.dtype).eps if self.eps is None else self.eps
 
     # the squares are taken of x, in half precision: over 65,504 they overflow in float16. | Take those of wide.
-    square = (x * x).mean(axes, keepdim=True)
+    y = wide / torch.sqrt((x * x).mean(axes, keepdim=True) + eps)
 
     # the result stays float32. | Give it x's dtype at the end: y.to(x.dtype).
     return y
     """,
 )
 
-
-def rms_norm_module(answer):
-    """Check a class like nn.RMSNorm(normalized_shape, eps=None, elementwise_affine=True, device, dtype) (lesson 8)."""
-    layer = of_a_layer(lambda cls: cls(5), draw(38, 4, 5), other=lambda cls: cls(5, eps=0.5))
-    after = Probe(
-        "tiny float64 rows, eps=None, after float32 rows in the same layer",
-        _after_float32,
-        why="Is eps put into self.eps? There it stays for the next type. Keep it in a variable of forward.",
-    )
-    stages = [
-        _FLOAT64_PROBES,
-        _OTHER_TYPES_PROBES,
-        [Probe("a fresh layer", _parameters), *layer, after],
-    ]
-    tried = "one and two axes, no gain, eps given, 0 and None, four number types, gradients"
-    examine(
-        answer,
-        "rms_norm_module",
-        stages,
-        _RMS,
-        _FORMULA,
-        tried,
-        contract=_RMS_CONTRACT,
-        by_hand=("rms_norm", "layer_norm"),
-    )
-
-
-class _RMS(_Reference):
-    plain = nn.RMSNorm  # for the sweep, which chooses the number type itself
-
-
 # --- same_run
-_SAME_RUN = {"rate": 50, "decay": 0.0002}
 _BOTH = "From 10 W the gradient is a tenth, and the step has to be 10 times as long. What makes up for both?"
 _GROWS = "That is the wrong direction: a longer W needs a longer step."
 _SHARE = "A step takes the share rate * decay off W. Which decay leaves that share as it is, with the new rate?"
 _DIRECTION = (
     "The decay of the longer W has to shrink: its rate has grown, and rate * decay is to stay."
 )
-_SETTINGS = {
-    "rate": {
-        0.5: _BOTH,
-        5: "That makes up for one factor of 10. " + _BOTH,
-        0.05: _GROWS,
-        0.005: _GROWS,
-    },
-    "decay": {
-        0.02: _SHARE,
-        0.002: "That makes up for one factor of 10. " + _SHARE,
-        0.2: _DIRECTION,
-        2: _DIRECTION,
-    },
-}
-
-
-def same_run(answer):
-    """Check dict(rate, decay) that make SGD's run from 10 W that from W (lesson 8)."""
-    values(answer, "same_run", _SAME_RUN, _SETTINGS, tolerance=1e-6)
+same_run = quiz(
+    rate=(
+        50,
+        {
+            0.5: _BOTH,
+            5: "That makes up for one factor of 10. " + _BOTH,
+            **dict.fromkeys((0.05, 0.005), _GROWS),
+        },
+    ),
+    decay=(
+        0.0002,
+        {
+            0.02: _SHARE,
+            0.002: "That makes up for one factor of 10. " + _SHARE,
+            **dict.fromkeys((0.2, 2), _DIRECTION),
+        },
+    ),
+    tolerance=1e-6,
+)
 
 
 # --- clinic
@@ -353,6 +290,9 @@ _TOKEN_WEIGHT, _TOKEN_BIAS = draw(51, 3, 5), draw(52, 3, 5)  # (K, E)
 _SAMPLES = draw(53, 4, 3)  # (B, K)
 
 
+_FLAT = "Some values share a token. Is there a function that is flat there, like relu, clamp or round?"
+
+
 def _different(tokens, share):
     """Count the rows that stay apart by more than a share of the largest distance."""
     apart = torch.cdist(tokens.double(), tokens.double())
@@ -360,15 +300,26 @@ def _different(tokens, share):
     return int(sum(not near[i, :i].any() for i in range(len(tokens))))
 
 
+def _judged(label, *batches, reads):
+    """Return a Probe of what reads says of the tokens of some batches, (B, K) each."""
+
+    def run(answer):
+        inputs = _TOKEN_WEIGHT, _TOKEN_BIAS
+        return {"tokens": [answer(x.clone(), *(t.clone() for t in inputs)) for x in batches]}
+
+    return Probe(
+        label,
+        run,
+        reads=lambda seen: reads(*seen["tokens"]),
+        why=lambda seen: _FLAT if "the number of different tokens" in seen else "",
+    )
+
+
 def _counted(feature, values, label, share=1e-3):
     x = _SAMPLES[:1].repeat(len(values), 1)
     x[:, feature] = values
 
-    def run(answer):
-        return {"the tokens": answer(x.clone(), _TOKEN_WEIGHT.clone(), _TOKEN_BIAS.clone())}
-
-    def reads(seen):
-        tokens = seen["the tokens"]
+    def reads(tokens):
         if not tokens.isfinite().all():
             return {"the tokens": "nan or inf among them"}
         return {
@@ -376,49 +327,36 @@ def _counted(feature, values, label, share=1e-3):
             "the number of different tokens": _different(tokens[:, feature].detach(), share),
         }
 
-    shape = f"(x of shape ({len(values)}, 3), E = 5)"
-    return Probe(
-        f"{len(values)} different values of feature {feature}, {label} {shape}",
-        run,
-        reads=reads,
-    )
+    words = f"{len(values)} different values of feature {feature}, {label}"
+    return _judged(f"{words} (x of shape ({len(values)}, 3), E = 5)", x, reads=reads)
 
 
 def _shaped(answer):
     x = _SAMPLES.clone()
-    tokens = answer(x, _TOKEN_WEIGHT.clone(), _TOKEN_BIAS.clone())
+    try:
+        tokens = answer(x, _TOKEN_WEIGHT.clone(), _TOKEN_BIAS.clone())
+    except Exception as error:
+        told = raised(error)  # its type alone does not tell two mistakes apart
+        sizes = "must match the size" in told.text or "cannot be multiplied" in told.text
+        norm = "Expected weight to be of same shape" in told.text
+        return {"the sizes" if sizes else "the norm" if norm else "the result": told}
     words = (
         f"{tuple(tokens.shape)}, {tokens.dtype}" if isinstance(tokens, torch.Tensor) else tokens
     )
     return {"the shape and dtype of the tokens": words, "x after the call": x}
 
 
-def _normalized(answer):
-    return {"tokens": answer(_SAMPLES.clone(), _TOKEN_WEIGHT.clone(), _TOKEN_BIAS.clone())}
-
-
-def _read_normalized(seen):
-    tokens = seen["tokens"]
+def _normalized(tokens):
     centered = tokens.mean(-1).abs().max() < 1e-6
-    scaled = (
-        tokens.square().mean(-1) - 1
-    ).abs().max() < 1e-2  # what eps = 1e-5 takes away is less
+    # what eps = 1e-5 takes away is less
+    scaled = (tokens.square().mean(-1) - 1).abs().max() < 1e-2
     return {
         "the mean of each token": "0" if centered else "not 0",
         "the mean square of each token": "1, up to eps" if scaled else "not 1",
     }
 
 
-def _alone(answer):
-    return {
-        "tokens": [
-            answer(x.clone(), _TOKEN_WEIGHT, _TOKEN_BIAS) for x in (_SAMPLES, _SAMPLES[:1])
-        ]
-    }
-
-
-def _read_alone(seen):
-    together, alone = seen["tokens"]
+def _alone(together, alone):
     words = "equal" if (together[:1] - alone).abs().max() < 1e-9 else "not equal"
     return {
         "the shape alone": tuple(alone.shape),
@@ -426,21 +364,9 @@ def _read_alone(seen):
     }
 
 
-def _own(answer):
-    other = _SAMPLES.clone()
-    other[:, 1] += 1
-    return {
-        "tokens": [
-            answer(x.clone(), _TOKEN_WEIGHT, _TOKEN_BIAS)[:, [0, 2]] for x in (_SAMPLES, other)
-        ]
-    }
-
-
-def _read_own(seen):
-    a, b = seen["tokens"]
-    return {
-        "the tokens of features 0 and 2": "stay" if (a - b).abs().max() < 1e-9 else "change"
-    }
+def _own(a, b):
+    stay = (a - b)[:, [0, 2]].abs().max() < 1e-9
+    return {"the tokens of features 0 and 2": "stay" if stay else "change"}
 
 
 def _reached(answer):
@@ -483,79 +409,54 @@ def _at_zero(answer):
     return {"the tokens": finite, "the dtype of the tokens": str(tokens.dtype)}
 
 
-_TOKEN_PROBES = [
-    Probe("x of shape (4, 3), weight and bias of shape (3, 5)", _shaped),
-    Probe("one sample alone, and the same among three others", _alone, reads=_read_alone),
-    Probe("another value of feature 1", _own, reads=_read_own),
-    *[_counted(feature, _GRID, "from -3 to 3") for feature in (0, 1, 2)],
-    _counted(1, _GRID / 150, "from -0.02 to 0.02"),
-    _counted(2, _FAR_OUT, "from 3.5 to 5 on both sides", 1e-6),  # tanh keeps them 3e-5 apart
-    Probe("four samples of three features", _normalized, reads=_read_normalized),
-    Probe("four random samples", _reached, reads=_read_reached),
-    Probe("float32 features that are all 0", _at_zero),
-]
-
-
 def _tokens(x, weight, bias):
     column = x.unsqueeze(-1)
     row = column * weight + bias
     return F.layer_norm(row, weight.shape[-1:])
 
 
-_SHAPE = "x has no axis for the E numbers yet: x.unsqueeze(-1) is (B, K, 1), and times (K, E) it becomes (B, K, E)."
-_NOTHING = "Nothing of the feature is left. One number minus its own mean is 0, whatever eps is, and what is added to all numbers of a row alike goes with the mean."
-_SIGN = "Only the sign of the feature is left: RMSNorm of one number and LayerNorm of two are signs, and LN(a w) = LN(w) for a > 0. | Add the bias before you normalize."
-_LOST = "Half of the values share a token with another one. Is the sign lost, so that x and -x give the same?"
-_FLAT = "Some values share a token. Is there a function that is flat there, like relu, clamp or round?"
-_MIXED = "The token of a feature depends on other features: something is reduced over axis K. Treat each by itself."
-_BATCH = "The tokens of a sample depend on the other samples (statistics over axis 0 do that) or on chance."
-_BARE = "The tokens are not normalized to mean 0 and mean square 1. | Normalize last, over the E numbers of each token, without a gain after it."
-
-_AFTER = "F.layer_norm multiplies by a weight and adds a bias after the norm. Here both make the row that goes in."
-
-_CAUSES = {  # words of a refusal: the cause. What was observed says enough, whatever the code is.
-    "must match the size": _SHAPE,
-    "cannot be multiplied": _SHAPE,
-    "Expected weight to be of same shape": _AFTER,
-    "different tokens: yours is 1,": _NOTHING,
-    "different tokens: yours is 2,": _SIGN,
-    "different tokens: yours is 3,": _SIGN,  # with a zero among them
-    "different tokens: yours is 12,": _LOST,
-    "different tokens: yours": _FLAT,
-    "features 0 and 2: yours": _MIXED,
-    "among three others: yours": _BATCH,
-    "Expected more than 1 value": _BATCH,
-    "the mean of each token: yours": _BARE,
-    "the mean square of each token: yours": _BARE,
-    "reaches: yours is 'weight, bias'": "x is cut off from the gradient. Take detach() out.",
-    "torch.float32', expected": "The tokens are float32 whatever x is. Leave out .float(): they have x's dtype.",
-    "the gradient: yours is 'off'": "Are mean or variance constants for the gradient? Take detach() or no_grad() out.",
-    "the shape alone": "squeeze() also takes away a batch of one. Leave the shape (B, K, E).",
-}
-_TOKENS = misconceptions(
+mended_tokens = exercise(
     _tokens,
-    f"""
-    # {_SHAPE}
+    [Probe("x of shape (4, 3), weight and bias of shape (3, 5)", _shaped)],
+    [
+        _judged(
+            "one sample alone, and the same among three others",
+            _SAMPLES,
+            _SAMPLES[:1],
+            reads=_alone,
+        )
+    ],
+    [_judged("another value of feature 1", _SAMPLES, _SAMPLES + numbers(0, 1, 0), reads=_own)],
+    [_counted(0, _GRID, "from -3 to 3")],
+    [_counted(1, _GRID / 150, "from -0.02 to 0.02")],
+    # tanh keeps them 3e-5 apart
+    [_counted(2, _FAR_OUT, "from 3.5 to 5 on both sides", 1e-6)],
+    [_judged("four samples of three features", _SAMPLES, reads=_normalized)],
+    [Probe("four random samples", _reached, reads=_read_reached)],
+    [Probe("float32 features that are all 0", _at_zero)],
+    tried="values of each feature, samples alone, other features, mean and mean square, gradients",
+    wrong=f"""
+    # x has no axis for the E numbers yet: x.unsqueeze(-1) is (B, K, 1), and times (K, E) it becomes (B, K, E).
     column = x
     # or
     return x @ weight + bias
 
-    # {_AFTER}
+    # F.layer_norm multiplies by a weight and adds a bias after the norm. Here both make the row that goes in.
     return F.layer_norm(row, weight.shape[-1:], weight, bias)
 
-    # {_NOTHING}
+    # Nothing of the feature is left. One number minus its own mean is 0, whatever eps is, and what is added to all numbers of a row alike goes with the mean.
     column = F.layer_norm(x.unsqueeze(-1), (1,))
     # or
     row = column + bias
 
-    # {_SIGN}
+    # Only the sign of the feature is left: RMSNorm of one number and LayerNorm of two are signs, and LN(a w) = LN(w) for a > 0. | Add the bias before you normalize.
     column = F.rms_norm(x.unsqueeze(-1), (1,))
     # or
     row = column * weight
     # or
     row = (column + 1) * weight
 
-    # {_LOST}
+    # Half of the values share a token with another one. Is the sign lost, so that x and -x give the same?
     column = x.unsqueeze(-1).abs()
 
     # {_FLAT}
@@ -563,40 +464,33 @@ _TOKENS = misconceptions(
     # or
     column = F.hardshrink(x.unsqueeze(-1), 0.01)
 
-    # {_MIXED}
+    # The token of a feature depends on other features: something is reduced over axis K. Treat each by itself.
     column = F.layer_norm(x, x.shape[-1:]).unsqueeze(-1)
     # or
     return F.layer_norm(row, row.shape[1:])
 
-    # {_BATCH}
+    # The tokens of a sample depend on the other samples (statistics over axis 0 do that) or on chance.
     column = ((x - x.mean(0)) / torch.sqrt(x.var(0, correction=0) + 1e-5)).unsqueeze(-1)
+    # or
+    column = F.batch_norm(x, None, None, training=True).unsqueeze(-1)
 
-    # {_BARE}
+    # The tokens are not normalized to mean 0 and mean square 1. | Normalize last, over the E numbers of each token, without a gain after it.
     return row
     # or
     return F.layer_norm(row, weight.shape[-1:]) * weight
+    # or
+    return F.rms_norm(row, weight.shape[-1:])
 
-    # {_CAUSES["torch.float32', expected"]}
+    # The tokens are float32 whatever x is. Leave out .float(): they have x's dtype.
     return F.layer_norm(row, weight.shape[-1:]).float()
 
-    # {_CAUSES["reaches: yours is 'weight, bias'"]}
+    # x is cut off from the gradient. Take detach() out.
     column = x.detach().unsqueeze(-1)
 
-    # {_CAUSES["the shape alone"]}
+    # Are mean or variance constants for the gradient? Take detach() or no_grad() out.
+    return (row - row.mean(-1, keepdim=True).detach()) / torch.sqrt(row.var(-1, correction=0, keepdim=True).detach() + 1e-5)
+
+    # squeeze() also takes away a batch of one. Leave the shape (B, K, E).
     return F.layer_norm(row, weight.shape[-1:]).squeeze()
     """,
 )
-
-
-def mended_tokens(answer):
-    """Check a function x (B, K), weight, bias (K, E) -> normalized tokens (B, K, E), one for each value (lesson 8)."""
-    announce(_TOKENS)
-    try:
-        tried = "24 values of each feature, samples alone, other features, mean and mean square, gradients"
-        examine(answer, "mended_tokens", _TOKEN_PROBES, _tokens, tried=tried)
-    except NotYet as wrong:
-        message, _, cause = str(wrong).removeprefix("Not yet. ").partition("\n")
-        reject(
-            message,
-            cause or next((why for words, why in _CAUSES.items() if words in message), None),
-        )

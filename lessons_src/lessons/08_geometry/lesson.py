@@ -389,15 +389,39 @@ paper = {  # Table 1 of the paper; the last row is from RMSNorm's README
 }
 for name, words in table.items():
     assert [word == "same" for word in words] == [w == "yes" for w in paper[name].split()]
-plot.heat(
-    [[float(word == "same") for word in words] for words in table.values()],
-    list(norms),
-    list(changed),
-    texts=list(table.values()),
-    limits=(0, 1.6),
+
+
+def draw(ax):
+    same = [[float(word == "same") for word in words] for words in table.values()]
+    ax.imshow(same, cmap="Blues", vmin=0, vmax=1.3, aspect="auto")
+    for i, words in enumerate(table.values()):
+        for j, word in enumerate(words):
+            ax.text(
+                j,
+                i,
+                word,
+                ha="center",
+                va="center",
+                color="white" if word == "same" else "#15191C",
+            )
+    ax.hlines([0.5, 1.5, 2.5], -0.5, 5.5, color="white", lw=2)
+    ax.vlines([0.5, 1.5, 2.5, 3.5, 4.5], -0.5, 3.5, color="white", lw=2)
+    ax.set_xticks(range(6), list(changed))
+    ax.set_yticks(range(4), list(norms))
+    ax.xaxis.tick_top()
+    ax.tick_params(length=0)
+    ax.grid(visible=False)
+    ax.spines[:].set_visible(False)
+
+
+plot.figure(
+    draw,
+    numbers={"norm": list(norms)}
+    | {
+        name.replace("\n", " "): words
+        for name, words in zip(changed, zip(*table.values(), strict=True), strict=True)
+    },
     title="LayerNorm alone does not see one vector added to all rows of W",
-    x="what is done to weights or data",
-    y="norm",
     size=(8.6, 3.4),
     caption="Does the output of the norm stay the same (to 1e-12, float64)? ε = 0, before gain "
     "and bias, positive factors, BatchNorm in training mode. 9 samples, 4 inputs, 5 units.",

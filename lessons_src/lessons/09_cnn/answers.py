@@ -8,25 +8,11 @@ from torch import nn
 from fromscratch import conv_output_shape
 from lessonkit.check.declare import instead
 
-from .checks import _SETTINGS, _Small, _with_norms
-
-
-def right_dry_run(net, norm, size):
-    """Measures the sizes with an image of zeros, in a copy, instead of computing them."""
-    return dry_run(net, norm, size, copy.deepcopy(net))
-
-
-def dry_run_of_net(net, norm, size):
-    """Measures them in net itself, and moves the running statistics of a BatchNorm."""
-    return dry_run(net, norm, size, net)
-
-
-def dry_run_in_eval(net, norm, size):
-    """Measures them in net itself, and leaves it in eval()."""
-    return dry_run(net, norm, size, net.eval())
+from .checks import _WINNING, _Small, _with_norms
 
 
 def dry_run(net, norm, size, measured):
+    """Measures the sizes with an image of zeros, that goes through net or a copy, instead of computing them."""
     channels = next(layer for layer in net if isinstance(layer, nn.Conv2d)).in_channels
     x = torch.zeros(1, channels, *size)
     out = nn.Sequential()
@@ -79,18 +65,18 @@ ANSWERS = {
         }
     },
     "winning": {
-        "right": {"a small rate": _SETTINGS, "a larger rate": _SETTINGS | {"rate": 0.015}},
+        "right": {"a small rate": _WINNING, "a larger rate": _WINNING | {"rate": 0.015}},
         "wrong": {
             "a tuple": ((0.01, "kaiming", 64, 0), "takes dict("),
             "no seed": (dict(rate=0.01, start="kaiming", batch_size=64), "The keys are"),
-            "a start that there is not": (_SETTINGS | {"start": "xavier"}, "start is one of"),
-            "a rate of 0": (_SETTINGS | {"rate": 0}, "rate"),
+            "a start that there is not": (_WINNING | {"start": "xavier"}, "start is one of"),
+            "a rate of 0": (_WINNING | {"rate": 0}, "rate"),
         },
     },
     "with_norms": {
         "right": {
             "isinstance": _with_norms,
-            "a dry run": right_dry_run,
+            "a dry run": lambda net, norm, size: dry_run(net, norm, size, copy.deepcopy(net)),
             "in pairs": right_pairs,
         },
         "wrong": {
@@ -100,14 +86,14 @@ ANSWERS = {
                 ),
                 "the number of norms",
             ),
-            "a norm of its own choice": (
-                lambda net, norm, size: right_pairs(
-                    net, lambda *sizes: nn.LayerNorm(sizes), size
-                ),
-                "nn.LayerNorm is written into your function",
+            "a dry run of net itself": (
+                lambda net, norm, size: dry_run(net, norm, size, net),
+                "running statistics of a BatchNorm",
             ),
-            "a dry run of net itself": (dry_run_of_net, "running statistics of a BatchNorm"),
-            "a dry run in eval()": (dry_run_in_eval, "changed by train() or eval()"),
+            "a dry run in eval()": (
+                lambda net, norm, size: dry_run(net, norm, size, net.eval()),
+                "changed by train() or eval()",
+            ),
         },
     },
     "diagnosis": {

@@ -4,7 +4,6 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fromscratch import LayerNormGRUCell, LayerNormLSTMCell
 from lessonkit.check.declare import instead
 
 from .checks import _GRU, _LSTM, _step, _Tagger
@@ -23,7 +22,7 @@ def step_one_product(x, h, W, U, weight, bias):
 
 
 # ---- the cells
-class GRUTwoProducts(LayerNormGRUCell):
+class GRUTwoProducts(_GRU):
     def from_input(self, x):
         H = self.hidden_size
         gates, new = (
@@ -41,14 +40,18 @@ class GRUTwoProducts(LayerNormGRUCell):
         return torch.lerp(n, h, (x_z + h_z).sigmoid())
 
 
-class GRUOtherNames(LayerNormGRUCell):
+def in_gru_step(line):
+    return instead(_GRU, f"def step(self, part, h):\n    {line}")
+
+
+class GRUOtherNames(_GRU):
     def __init__(self, input_size, hidden_size):
         super().__init__(input_size, hidden_size)
         self.norm_x = self.gates_ih
         del self.gates_ih
 
 
-class LSTMList(LayerNormLSTMCell):
+class LSTMList(_LSTM):
     def from_input(self, x):
         return self.norm_ih(x @ self.weight_ih.mT)
 
@@ -59,7 +62,7 @@ class LSTMList(LayerNormLSTMCell):
         return [o * torch.tanh(self.norm_c(c)), c]
 
 
-class LSTMWithoutForgetBias(LayerNormLSTMCell):
+class LSTMWithoutForgetBias(_LSTM):
     def __init__(self, input_size, hidden_size):
         super().__init__(input_size, hidden_size)
         nn.init.zeros_(self.norm_ih.bias)
@@ -112,33 +115,21 @@ ANSWERS = {
             "state first": step_state_first,
         },
         "wrong": {
-            "in place": (
-                lambda x, h, *rest: _step(x, h.mul_(1.0), *rest) + 0 * h.zero_().sum(),
-                "changed its input",
-            ),
-            "columns for rows": (
-                lambda x, h, W, U, w, b: _step(x, h, W.T, U.T, w, b),
-                "raised",
-            ),
             "a layer at each call": (
                 instead(_step, "normed = nn.LayerNorm(a.shape[-1])(a)"),
                 "makes anew",
-            ),
+            )
         },
     },
     "gru_cell": {
         "right": {
-            "the lesson's": LayerNormGRUCell,
+            "the lesson's": _GRU,
             "two products": GRUTwoProducts,
-            "in one": instead(_GRU, "return n + z * (h - n)"),
+            "in one": in_gru_step("return n + z * (h - n)"),
         },
         "wrong": {
-            "in place": (
-                instead(_GRU, "products = F.linear(h.mul_(0.5), self.weight_hh)"),
-                "changed its input",
-            ),
             "detached": (
-                instead(_GRU, "products = F.linear(h.detach(), self.weight_hh)"),
+                in_gru_step("rows = F.linear(h.detach(), self.weight_hh)"),
                 "gradient",
             ),
             "other names": (GRUOtherNames, "new cell, (4, 6)"),
@@ -146,9 +137,11 @@ ANSWERS = {
     },
     "lstm_cell": {
         "right": {
-            "the lesson's": LayerNormLSTMCell,
+            "the lesson's": _LSTM,
             "a list": LSTMList,
-            "in place": instead(_LSTM, "new = (forget * c).add_(write * torch.tanh(g))"),
+            "in place": instead(
+                _LSTM, "c = (torch.sigmoid(f) * c).add_(torch.sigmoid(i) * torch.tanh(g))"
+            ),
         },
         "wrong": {
             "the given bias lost": (LSTMWithoutForgetBias, "norm_ih.bias at the start[1]")

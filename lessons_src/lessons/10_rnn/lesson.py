@@ -457,6 +457,7 @@ plot.panels(
 for gain in (0.3, 1.0, 1.5, 3.0):
     print(f"gain {gain}: 10^{through_time('on each part', s=0.5, gain=gain):.0f} arrives")
 
+
 # %% [markdown]
 # A gain near 1.5 balances the factors of this net. No balance is needed where the state is **mostly kept** and not written anew.
 #
@@ -466,8 +467,89 @@ for gain in (0.3, 1.0, 1.5, 3.0):
 # - the **reset gate** $r$ (not the $r$ of lesson 7) says how much of the old state the candidate may look at;
 # - the **update gate** $z$ says how much of the old state is kept; the rest comes from the candidate.
 # %% tags=["hide-input"]
-plot.cell(
-    "GRU",
+# Draws a recurrent cell, from its products to its state.
+def wiring(parts):
+    """Return what draws a cell for plot.figure. parts: places in points from the lower left corner.
+
+    products: (y, text, the name of the norm behind it). boxes: (x, y, text), for a norm its name as
+    well. wires: the corners of each, with an arrow at its end. dots: where one forks.
+    """
+    widths = {"LN": 50, "tanh": 66, "sigmoid": 92}  # of a box; others are 64 wide
+    blue = plot.COLORS["LayerNorm"]
+    products = [[(42, y, text), (130, y, "LN", norm)] for y, text, norm in parts["products"]]
+    wires = [*parts["wires"], *([(74, y), (105, y)] for y, *_ in parts["products"])]
+
+    def draw(ax):
+        for wire in wires:
+            ax.plot(
+                *zip(*wire, strict=True),
+                color="#2B2F33",
+                lw=2.6,
+                solid_joinstyle="round",
+                zorder=1,
+            )
+            plot.arrow(ax, wire[-1], wire[-2], color="#2B2F33", lw=2.6)
+        ax.plot(*zip(*parts["dots"], strict=True), "o", color="#2B2F33", ms=9, zorder=2)
+        for x, y, sign in parts["circles"]:
+            ax.plot(x, y, "o", ms=26, mfc="white", mec="#2B2F33", mew=2, zorder=3)
+            ax.text(
+                x,
+                y,
+                sign,
+                ha="center",
+                va="center_baseline",
+                zorder=4,
+                fontsize=18,
+                weight="bold",
+            )
+        for x, y, text, *norm in sum(products, parts["boxes"]):
+            fill = blue if text == "LN" else "#D5DBE0"
+            plot.box(
+                ax, x, y, widths.get(text, 64), 32, text, fill, fontsize=16, fontweight="bold"
+            )
+            for name in norm:  # the norm of the state has wires above and below
+                place = (
+                    (x + 7, y - 19, "left", "top")
+                    if name == "norm_c"
+                    else (x, y + 18, "center", "bottom")
+                )
+                ax.text(
+                    *place[:2],
+                    name,
+                    ha=place[2],
+                    va=place[3],
+                    fontsize=12.5,
+                    color=plot.ink(blue),
+                )
+        for x, y, text in parts["words"]:
+            ax.text(x, y, text, ha="center", va="center", fontsize=17, style="italic")
+        ax.set(xlim=(-4, 606), ylim=(-16, 284), aspect="equal")
+        ax.set_axis_off()
+
+    return draw
+
+
+GRU = {
+    "products": [
+        (190, "W x", "gates_ih"), (130, "U h", "gates_hh"), (72, "U h", "new_hh"), (14, "W x", "new_ih"),
+    ],
+    "boxes": [(298, 160, "sigmoid"), (490, 72, "tanh")],
+    "circles": [(205, 160, "+"), (375, 72, "×"), (425, 72, "+"), (455, 260, "×"), (556, 160, "×"), (556, 260, "+")],
+    "wires": [
+        [(155, 190), (205, 190), (205, 173)], [(155, 130), (205, 130), (205, 147)], [(218, 160), (252, 160)],
+        [(344, 160), (543, 160)], [(375, 160), (375, 85)], [(455, 160), (455, 247)], [(155, 72), (362, 72)],
+        [(388, 72), (412, 72)], [(155, 14), (425, 14), (425, 59)], [(438, 72), (457, 72)],
+        [(523, 72), (556, 72), (556, 147)], [(556, 173), (556, 247)], [(24, 260), (442, 260)],
+        [(468, 260), (543, 260)], [(569, 260), (586, 260)],
+    ],
+    "dots": [(375, 160), (455, 160)],
+    "words": [
+        (14, 260, "h"), (595, 260, "h′"), (362, 118, "r"), (443, 205, "z"), (508, 174, "1 − z"), (568, 108, "n"),
+    ],
+}  # fmt: skip
+plot.figure(
+    wiring(GRU),
+    size=(8.6, 4.3),
     title="A GRU keeps z of its state and writes 1 − z anew",
     caption="W x and U h are the products with the input and with the old state, each drawn "
     "twice: 2H rows for the gates r and z, H rows for the candidate n. Blue: LayerNorm. The "
@@ -764,8 +846,32 @@ plot.lines(
 # An LSTM (long short-term memory) has two states: a **cell** $c$, which is its memory, and $h$, which the matrices read. Three gates say how much of the candidate $g$ is written ($i$, the input gate), of the memory kept ($f$, the forget gate), and of it shown as $h$ ($o$, the output gate).
 
 # %% tags=["hide-input"]
-plot.cell(
-    "LSTM",
+# Draws the LSTM's wiring.
+LSTM = {
+    "products": [(152, "W x", "norm_ih"), (68, "U h", "norm_hh")],
+    "boxes": [
+        (316, 200, "sigmoid"), (316, 146, "sigmoid"), (316, 78, "tanh"), (316, 14, "sigmoid"),
+        (540, 178, "LN", "norm_c"), (540, 96, "tanh"),
+    ],
+    "circles": [(205, 110, "+"), (408, 260, "×"), (440, 112, "×"), (484, 260, "+"), (540, 14, "×")],
+    "wires": [
+        [(155, 152), (205, 152), (205, 123)],
+        [(155, 68), (205, 68), (205, 97)], [(218, 110), (242, 110), (242, 200), (270, 200)],
+        [(242, 146), (270, 146)], [(242, 110), (242, 78), (283, 78)], [(242, 78), (242, 14), (270, 14)],
+        [(362, 200), (440, 200), (440, 125)], [(362, 146), (408, 146), (408, 247)],
+        [(349, 78), (440, 78), (440, 99)], [(453, 112), (484, 112), (484, 247)], [(24, 260), (395, 260)],
+        [(421, 260), (471, 260)], [(497, 260), (586, 260)], [(540, 260), (540, 194)], [(540, 162), (540, 112)],
+        [(540, 80), (540, 27)], [(362, 14), (527, 14)], [(553, 14), (586, 14)],
+    ],
+    "dots": [(242, 110), (242, 146), (242, 78), (540, 260)],
+    "words": [
+        (14, 260, "c"), (595, 260, "c′"), (595, 14, "h′"), (384, 213, "i"), (384, 159, "f"), (384, 91, "g"),
+        (384, 27, "o"),
+    ],
+}  # fmt: skip
+plot.figure(
+    wiring(LSTM),
+    size=(8.6, 4.3),
     title="An LSTM carries its memory c past all its norms",
     caption="W x and U h have 4H rows, for i, f, g and o. Blue: LayerNorm. The line on top is "
     "what the next step gets.",

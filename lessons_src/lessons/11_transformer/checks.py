@@ -1,43 +1,24 @@
 """Checks of lesson 11: a Pre-LN block, numbers on paper, scaled branches, the final norm, norms in a row."""
 
 import math
-from dataclasses import replace
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fromscratch import CharGPT
+from fromscratch.transformer import CharGPT
 from lessonkit.check.declare import (
-    Contract,
     Probe,
-    call,
+    as_python,
     draw,
-    examine,
+    exercise,
     filled,
     in_float64,
-    misconceptions,
+    quiz,
     raised,
-    values,
 )
 
-# ---- The block -------------------------------------------------------------------------------------------------------
-
-
-def _attend(x):
-    return x.cumsum(-2).sin()
-
-
-def _mlp(x):
-    return 2 * x.tanh() + 0.3
-
-
-def _norm1(x):
-    return F.layer_norm(x, x.shape[-1:], eps=0.1)
-
-
-def _norm2(x):
-    return 1.7 * F.layer_norm(x, x.shape[-1:]) - 0.4
+# ---- The block
 
 
 def _block(x, attend, mlp, norm1, norm2):
@@ -45,9 +26,23 @@ def _block(x, attend, mlp, norm1, norm2):
     return h + mlp(norm2(h))
 
 
-_BLOCK_MISTAKES = misconceptions(
+_PARTS = (  # attend, mlp, norm1, norm2
+    lambda x: x.cumsum(-2).sin(),
+    lambda x: 2 * x.tanh() + 0.3,
+    lambda x: F.layer_norm(x, x.shape[-1:], eps=0.1),
+    lambda x: 1.7 * F.layer_norm(x, x.shape[-1:]) - 0.4,
+)
+pre_ln = exercise(
     _block,
-    """
+    ("a (2, 3, 4) tensor", draw(1, 2, 3, 4), *_PARTS),
+    ("functions that hand on what they get", draw(2, 2, 3, 4), *[lambda x: x] * 4),
+    takes={"x": "B T C"},
+    use=lambda answer, sizes: lambda x: answer(x, *_PARTS),
+    sizes={"B": (2, 1, 17), "T": (3, 1, 40), "C": (4, 1, 300)},
+    values=("ordinary", "offset", "small", "constant"),
+    reference=in_float64(_block),
+    tried="many shapes, two dtypes, gradients",
+    wrong="""
     # that is Post-LN: the norms come after the sums. In Pre-LN each is on its branch, before the function.
     h = norm1(x + attend(x))
     return norm2(h + mlp(h))
@@ -102,88 +97,61 @@ _BLOCK_MISTAKES = misconceptions(
     """,
 )
 
+# ---- On paper
 
-def _shown(label, x, *more, tolerance=1e-9):
-    """A call on x and functions; of them the message shows x alone."""
-    return replace(call(label, x, *more, tolerance=tolerance), shown={"x": x})
-
-
-_PARTS = (_attend, _mlp, _norm1, _norm2)
-_BLOCKS = [
-    _shown("a (2, 3, 4) tensor", draw(1, 2, 3, 4), *_PARTS),
-    _shown("functions that hand on what they get", draw(2, 2, 3, 4), *[lambda x: x] * 4),
-]
-_BLOCK_CONTRACT = Contract(
-    {"x": "B T C"},
-    use=lambda answer, sizes: lambda x: answer(x, *_PARTS),
-    sizes={"B": (2, 1, 17), "T": (3, 1, 40), "C": (4, 1, 300)},
-    values=("ordinary", "offset", "small", "constant"),
-)
-
-
-def pre_ln(answer):
-    """Check a function x (B, T, C), attend, mlp, norm1, norm2 -> (B, T, C): a Pre-LN block."""
-    examine(
-        answer,
-        "pre_ln",
-        _BLOCKS,
-        in_float64(_block),
-        _BLOCK_MISTAKES,
-        "many shapes, two dtypes, gradients",
-        contract=_BLOCK_CONTRACT,
-    )
-
-
-# ---- On paper --------------------------------------------------------------------------------------------------------
-
-
-def divided_by(answer):
-    """Check a dict of five numbers: what becomes of the difference between two tokens, in Post-LN and Pre-LN."""
-    causes = {
-        "post_one": {
+_LEFT = "is what is left. The question is by what the difference is divided."
+_SIX = "That is one norm. There are six, one after the other."
+divided_by = quiz(
+    tolerance=0.006,
+    post_one=(
+        3,
+        {
             9: "That is the mean square of the sum. The norm divides by its root.",
             8
             ** 0.5: "That is the root of what was added. The rows were there before: the sum has 1 + 8.",
-            1
-            / 3: "A third is what is left. The question is by what the difference is divided.",
+            1 / 3: f"A third {_LEFT}",
         },
-        "post_all": {
+    ),
+    post_all=(
+        729,
+        {
             18: "That adds six times 3. Each norm divides what the norm before it has left.",
             7: "That would be one norm after all six branches. In Post-LN each branch has its own.",
-            3: "That is one norm. There are six, one after the other.",
-            1 / 729: "That is what is left. The question is by what the difference is divided.",
+            3: _SIX,
+            1 / 729: f"That {_LEFT}",
             531441: "That divides by 9 each time. The norm divides by the root.",
         },
-        "pre_stream": {
+    ),
+    pre_stream=(
+        49,
+        {
             9: "That is the stream after one branch. Six of them add.",
             48: "That is what the branches add. The stream was there before.",
             54: "That counts the stream once for each branch. It is there once, and the six branches add.",
             7: "That is its root, by which the final norm divides. Here the mean square is asked.",
         },
-        "pre_all": {
+    ),
+    pre_all=(
+        7,
+        {
             48**0.5: "That leaves out what was in the stream before the branches.",
-            1 / 7: "That is what is left. The question is by what the difference is divided.",
+            1 / 7: f"That {_LEFT}",
             49: "The norm divides by the root of the mean square.",
             729: "In Pre-LN the norms on the branches do not touch the stream. Only the final one divides.",
         },
-        "post_small": {
+    ),
+    post_small=(
+        1.1**6,
+        {
             1.8: "That is near. Type two decimals.",
-            1.1: "That is one norm. There are six, one after the other.",
+            1.1: _SIX,
             1.21**6: "The norm divides by the root of 1.21, six times.",
             1.5: "1.5 is near the root of 1 + 6 · 0.21: one norm after all. In Post-LN each branch has its own.",
         },
-    }
-    right = {
-        "post_one": 3,
-        "post_all": 729,
-        "pre_stream": 49,
-        "pre_all": 7,
-        "post_small": 1.1**6,
-    }
-    values(answer, "divided_by", right, causes, tolerance=0.006)
+    ),
+)
 
-
-# ---- Scaled branches -------------------------------------------------------------------------------------------------
+# ---- Scaled branches
 
 
 def _scaled(model):
@@ -196,55 +164,43 @@ def _scaled(model):
             mlp *= factor
 
 
-def _model(layers, seed, place):
+def _model(layers, place):
     """Return a Probe: the smallest and largest factor by which the answer multiplies numbers of a CharGPT."""
 
     def run(answer):
         model = CharGPT(symbols=5, context=4, width=4, heads=2, layers=layers, place=place)
         model.readout = nn.Linear(4, 4)  # its name ends as that of a last layer does
-        filled(model, seed)
+        filled(model, layers)
         held = dict(model.named_parameters())
-        before = {name: p.detach().clone() for name, p in held.items()}
-        places = {name: p.data_ptr() for name, p in held.items()}
-        try:
-            answer(model)
-        except Exception as error:
-            return {"the call": raised(error)}
+        before = {name: (p.data_ptr(), p.detach().clone()) for name, p in held.items()}
+        answer(model)
         now = dict(model.named_parameters())
         same = now.keys() == held.keys() and all(
-            p is held[name] and p.data_ptr() == places[name] for name, p in now.items()
-        )
-        trained = (
-            "those handed in"
-            if all(p.requires_grad for p in now.values())
-            else "without gradients"
+            p is held[name] and p.data_ptr() == before[name][0] for name, p in now.items()
         )
         factors = {}
-        for name, p in before.items():
-            part = (
-                name.split(".", 2)[2]
-                if name.startswith("blocks")
-                else "anything outside the blocks"
-            )
-            factors.setdefault(f"the factor on {part}", []).append(
-                (now.get(name, p).detach() / p).flatten()
-            )
-        seen = {
-            what: torch.stack(torch.cat(values).aminmax()) for what, values in factors.items()
+        for name, (_, numbers) in before.items():
+            inside = name.startswith("blocks")
+            part = name.split(".", 2)[2] if inside else "anything outside the blocks"
+            factor = (now.get(name, held[name]).detach() / numbers).flatten()
+            factors.setdefault(f"the factor on {part}", []).append(factor)
+        trained = all(p.requires_grad for p in now.values())
+        return {
+            "the parameters": "those handed in" if same else "not those handed in",
+            **{what: torch.stack(torch.cat(all_).aminmax()) for what, all_ in factors.items()},
+            "how the parameters are left": "with gradients" if trained else "without gradients",
+            "the model": "in train(), as before" if model.training else "in eval()",
         }
-        seen["the model"] = "in train(), as before" if model.training else "in eval()"
-        return {"the parameters": trained if same else "not those handed in"} | seen
 
-    return Probe(
-        f"a model of {layers} block{'s' * (layers > 1)}, place={place!r}", run, tolerance=1e-5
-    )
+    return Probe(f"a model of {layers} blocks, place={place!r}", run, tolerance=1e-5)
 
 
-_SCALED = [_model(2, 1, "pre"), _model(1, 2, "post"), _model(8, 3, None)]
-
-_SCALED_MISTAKES = misconceptions(
+scale_branches = exercise(
     _scaled,
-    """
+    _model(2, "pre"),
+    _model(8, None),
+    tried="2 and 8 blocks: every weight and bias",
+    wrong="""
     # the factor is 1/n. That would be right if the rows were all alike; of independent ones the mean squares add, and a factor c on a row multiplies its mean square by c * c.
     factor = 1 / n
 
@@ -279,20 +235,7 @@ _SCALED_MISTAKES = misconceptions(
     """,
 )
 
-
-def scale_branches(answer):
-    """Check a function CharGPT -> nothing, which scales the last linear layer of every branch by 1/sqrt(branches)."""
-    examine(
-        answer,
-        "scale_branches",
-        _SCALED,
-        _scaled,
-        _SCALED_MISTAKES,
-        "1, 2 and 8 blocks: every weight and bias",
-    )
-
-
-# ---- The final norm --------------------------------------------------------------------------------------------------
+# ---- The final norm
 
 
 def _encoder(width, heads, layers, norm_first):
@@ -307,40 +250,33 @@ def _built(width, heads, layers, norm_first):
     """Return a Probe: the number of norms, of parameters, and the output with random weights, gains and biases."""
 
     def run(answer):
-        try:
-            model = answer(width, heads, layers, norm_first)
-        except Exception as error:
-            return {"the model": raised(error)}
+        model = answer(width, heads, layers, norm_first)
         if not isinstance(model, nn.Module):
             return {"the model": f"not a module, but {type(model).__name__}"}
-        norms = sum(
-            "Norm" in str(type(module).__mro__) for module in model.modules()
-        )  # whoever wrote it
-        generator = torch.Generator().manual_seed(9)
-        for parameter in model.parameters():
-            nn.init.normal_(parameter, mean=0.2, std=0.4, generator=generator)
+        # whoever wrote it
+        norms = sum("Norm" in str(type(module).__mro__) for module in model.modules())
         try:
-            out = model(draw(9, 2, 3, width).float())
+            output = filled(model, 9)(draw(9, 2, 3, width).float()).detach()
         except Exception as error:
-            out = raised(error)
-        out = out.detach() if isinstance(out, torch.Tensor) else out
-        parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
+            output = raised(error)
         return {
             "the number of norms": norms,
-            "the output": out,
-            "the number of trained parameters": parameters,
+            "the output": output,
+            "the number of trained parameters": sum(
+                p.numel() for p in model.parameters() if p.requires_grad
+            ),
         }
 
-    return Probe(
-        f"encoder({width}, {heads}, {layers}, norm_first={norm_first})", run, tolerance=1e-4
-    )
+    label = f"encoder({width}, {heads}, {layers}, norm_first={norm_first})"
+    return Probe(label, run, tolerance=1e-4)
 
 
-_ENCODERS = [_built(8, 2, 3, True), _built(8, 2, 2, False), _built(6, 2, 3, True)]
-
-_ENCODER_MISTAKES = misconceptions(
+encoder = exercise(
     _encoder,
-    """
+    _built(6, 2, 3, True),
+    _built(8, 2, 2, False),
+    tried="with and without norm_first, 2 and 3 layers: norms, output, parameters",
+    wrong="""
     # under norm_first the stack needs a final norm, and nn.TransformerEncoder adds none by itself. | nn.LayerNorm(width).
     final = None
 
@@ -363,14 +299,7 @@ _ENCODER_MISTAKES = misconceptions(
     """,
 )
 
-
-def encoder(answer):
-    """Check a function width, heads, layers, norm_first -> nn.TransformerEncoder with a final norm where it is due."""
-    tried = "with and without norm_first, 2 and 3 layers: norms, output, parameters"
-    examine(answer, "encoder", _ENCODERS, _encoder, _ENCODER_MISTAKES, tried)
-
-
-# ---- The clinic ------------------------------------------------------------------------------------------------------
+# ---- The clinic
 
 
 def _normalized(h, tolerance=0.01):
@@ -381,9 +310,68 @@ def _normalized(h, tolerance=0.01):
     return bool(of_mean and of_var)
 
 
-_ASKED_MISTAKES = misconceptions(
+def _asked(label, h, **options):
+    """Return a Probe: what an answer says of rows h, (..., D). A truth value of a tensor or of NumPy is one."""
+
+    def run(answer):
+        mine = h.clone()
+        result = as_python(answer(mine, **options))
+        return {"h after the call": mine, "the result": result}
+
+    return Probe(label, run)
+
+
+def _standard(scale=1.0, mean=0.0, shape=(5, 8), seed=10):
+    return F.layer_norm(draw(seed, *shape), shape[-1:], eps=0.0) * scale + mean
+
+
+def _each(*numbers):
+    return torch.tensor(numbers, dtype=torch.float64).unsqueeze(-1)
+
+
+_FOUR = _standard(shape=(4, 6))
+_TENTH = _standard(mean=0.1)
+_SIGNS = draw(17, 3, 8).argsort(-1).remainder(2) * 2.0 - 1  # as many 1 as -1 in each row
+
+already_normalized = exercise(
     _normalized,
-    """
+    _asked("rows of 8 with mean 0 and variance 1", _standard()),
+    _asked("rows of 4 with mean 0 and biased variance 1", _standard(shape=(2, 3, 4), seed=11)),
+    _asked("rows with mean 0 and variance 4", _standard(2.0)),
+    _asked("rows with mean 0 and variance 0.0025", _standard(0.05)),
+    _asked("rows with mean -0.5 and variance 1", _standard(mean=-0.5)),
+    _asked("rows with means 0.5 and -0.5 and variance 1", _FOUR + _each(0.5, -0.5, 0.5, -0.5)),
+    _asked(
+        "rows with mean 0 whose variances differ and average 1",
+        _FOUR * _each(1.5, 0.5, 1.5, 0.5).sqrt(),
+    ),
+    _asked("four rows, one of which is off", _FOUR * _each(1, 1, 3, 1) + _each(0, 0, 1, 0)),
+    _asked(
+        "four rows with variance 1, one with mean 0.03, the others 0",
+        _FOUR + _each(0, 0, 0.03, 0),
+    ),
+    _asked(
+        "four rows with mean 0, one with variance 1.03, the others 1",
+        _FOUR * _each(1, 1, 1.03, 1).sqrt(),
+    ),
+    _asked("columns, not rows, with mean 0 and variance 1", _standard(shape=(8, 5)).T),
+    _asked(
+        "samples that are normalized over both axes together",
+        _standard(shape=(2, 12), seed=12).view(2, 3, 4),
+    ),
+    _asked("rows of nan", _FOUR * math.nan),
+    _asked("rows with mean 0.1 and variance 1, tolerance=0.95", _TENTH, tolerance=0.95),
+    _asked("rows with mean 0.1 and variance 1, tolerance=0.2", _TENTH, tolerance=0.2),
+    _asked(
+        "rows with mean 0.19 and variance 1.18, tolerance=0.2",
+        _standard(1.18**0.5, mean=0.19),
+        tolerance=0.2,
+    ),
+    _asked("rows after RMSNorm", F.rms_norm(draw(13, 4, 6, mean=1.0), (6,))),
+    _asked("float32 rows after LayerNorm", F.layer_norm(draw(15, 4, 6).float(), (6,))),
+    _asked("rows of 1 and -1, stretched to variance 1.015", _SIGNS * 1.015**0.5),
+    tried="rows, columns, one bad row, nan, RMSNorm, two dtypes, tolerances",
+    wrong="""
     # the variance is not looked at: rows with mean 0 can have any.
     return bool(of_mean)
 
@@ -404,10 +392,9 @@ _ASKED_MISTAKES = misconceptions(
     # mean and variance are taken over all axes but the first. A row is what lies along the last one.
     mean, var = h.flatten(1).mean(-1), h.flatten(1).var(-1, correction=0)
 
-    # mean and variance are taken over the first axis. LayerNorm takes them over the last.
+    # mean and variance are taken over the first or second axis. LayerNorm takes them over the last, whatever the number of axes.
     mean, var = h.mean(0), h.var(0, correction=0)
-
-    # mean and variance are taken over the second axis. LayerNorm takes them over the last, whatever the number of axes.
+    # or
     mean, var = h.mean(1), h.var(1, correction=0)
 
     # one good row is enough for you. All rows have to be normalized. | .all(), not .any().
@@ -439,94 +426,3 @@ _ASKED_MISTAKES = misconceptions(
     var = h.square().mean(-1)
     """,
 )
-
-
-def _standard(scale=1.0, mean=0.0, shape=(5, 8), seed=10):
-    return F.layer_norm(draw(seed, *shape), shape[-1:], eps=0.0) * scale + mean
-
-
-def _each(*numbers):
-    return torch.tensor(numbers, dtype=torch.float64).unsqueeze(-1)
-
-
-def _asked(label, h, **options):
-    def run(answer):
-        mine = h.clone()
-        try:
-            out = answer(mine, **options)
-        except Exception as error:
-            return {"the result": raised(error)}
-        if (
-            hasattr(out, "item") and math.prod(out.shape) == 1
-        ):  # a tensor or a NumPy truth value
-            out = out.item()
-        return {"h after the call": mine, "the result": out}
-
-    return Probe(label, run)
-
-
-_FOUR = _standard(shape=(4, 6))
-_OUTLIER = F.layer_norm(torch.cat([_each(30.0, 30.0), draw(16, 2, 255)], -1), (256,), eps=0.0)
-_SIGNS = draw(17, 3, 8).argsort(-1).remainder(2) * 2.0 - 1  # as many 1 as -1 in each row
-
-_ASKED = [
-    _asked("rows of 8 with mean 0 and variance 1", _standard()),
-    _asked("rows of 4 with mean 0 and biased variance 1", _standard(shape=(2, 3, 4), seed=11)),
-    _asked("rows with mean 0 and variance 4", _standard(2.0)),
-    _asked("rows with mean 0 and variance 0.0025", _standard(0.05)),
-    _asked("rows with mean 0.5 and variance 1", _standard(mean=0.5)),
-    _asked("rows with mean -0.5 and variance 1", _standard(mean=-0.5)),
-    _asked(
-        "rows with means 0.5, -0.5, 0.5, -0.5 and variance 1",
-        _FOUR + _each(0.5, -0.5, 0.5, -0.5),
-    ),
-    _asked(
-        "rows with mean 0 whose variances differ and average 1",
-        _FOUR * _each(1.5, 0.5, 1.5, 0.5).sqrt(),
-    ),
-    _asked("four rows, one of which is off", _FOUR * _each(1, 1, 3, 1) + _each(0, 0, 1, 0)),
-    _asked(
-        "four rows with variance 1, one with mean 0.03, the others 0",
-        _FOUR + _each(0, 0, 0.03, 0),
-    ),
-    _asked(
-        "four rows with mean 0, one with variance 1.03, the others 1",
-        _FOUR * _each(1, 1, 1.03, 1).sqrt(),
-    ),
-    _asked("rows with mean 0 and variance 1.015", _standard(1.015**0.5)),
-    _asked("columns, not rows, with mean 0 and variance 1", _standard(shape=(8, 5)).T),
-    _asked(
-        "two samples, the second with mean 0.5",
-        _standard(shape=(2, 3, 4), seed=11) + _each(0, 0.5)[:, None],
-    ),
-    _asked(
-        "samples that are normalized over both axes together",
-        _standard(shape=(2, 12), seed=12).view(2, 3, 4),
-    ),
-    _asked("rows of nan", _FOUR * math.nan),
-    _asked(
-        "rows with mean 0.1 and variance 1, tolerance=0.95", _standard(mean=0.1), tolerance=0.95
-    ),
-    _asked(
-        "rows with mean 0.1 and variance 1, tolerance=0.2", _standard(mean=0.1), tolerance=0.2
-    ),
-    _asked(
-        "rows with mean 0.19 and variance 1.18, tolerance=0.2",
-        _standard(1.18**0.5, mean=0.19),
-        tolerance=0.2,
-    ),
-    _asked("rows after RMSNorm", F.rms_norm(draw(13, 4, 6, mean=1.0), (6,))),
-    _asked(
-        "rows of variance 0.01 after LayerNorm with eps 1e-5",
-        F.layer_norm(draw(14, 4, 512, scale=0.1), (512,)),
-    ),
-    _asked("float32 rows after LayerNorm", F.layer_norm(draw(15, 4, 6).float(), (6,))),
-    _asked("rows of 256 with an outlier, mean 0 and variance 1.008", _OUTLIER * 1.008**0.5),
-    _asked("rows of 1 and -1, stretched to variance 1.015", _SIGNS * 1.015**0.5),
-]
-
-
-def already_normalized(answer):
-    """Check a function h (..., D), tolerance=0.01 -> whether each row has mean 0 and variance 1."""
-    tried = "rows, columns, one bad row, an outlier, RMSNorm, eps, two dtypes"
-    examine(answer, "already_normalized", _ASKED, _normalized, _ASKED_MISTAKES, tried)

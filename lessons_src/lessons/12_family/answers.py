@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from lessonkit.check.declare import instead
 
-from .checks import _FORGETS, _LAYER, _NANOCHAT, _Derf, _Logits
+from .checks import _FORGETS, _Derf, _Logits
 
 logits = functools.partial(instead, _Logits)
 
@@ -31,14 +31,6 @@ class OtherNames(nn.Module):
 # ----------------------------------------------------------------------------------------------- 12.4 clinic
 
 
-WithRMSNorm = logits("self.norm_q, self.norm_k = nn.RMSNorm(head_size), nn.RMSNorm(head_size)")
-
-
-class SoftmaxOfRMSNorm(WithRMSNorm):
-    def forward(self, q, k):
-        return super().forward(q, k).softmax(-1)
-
-
 class LengthOne(nn.Module):
     """Unit length, and a learned number in front."""
 
@@ -48,12 +40,6 @@ class LengthOne(nn.Module):
 
     def forward(self, q, k):
         return self.g * F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)
-
-
-class MadeAnew(_Logits):
-    def forward(self, q, k):
-        self.__init__(q.shape[-1])
-        return super().forward(q, k)
 
 
 ANSWERS = {
@@ -72,12 +58,16 @@ ANSWERS = {
             ),
             "another letter": (_FORGETS | {"RMSNorm": "bcefg"}, "Right so far: LayerNorm"),
             "one missing": ({"LayerNorm": "abcef"}, "takes a dictionary with the keys"),
-            "a string": ("abcef", "takes a dictionary"),
             "a number": (_FORGETS | {"BatchNorm": 4}, "BatchNorm"),
         },
     },
     "centered_layer": {
-        "right": {"tensors": {key: torch.tensor(value) for key, value in _LAYER.items()}}
+        "right": {
+            "tensors": {
+                "weight": torch.tensor([[2, 2], [-2, -1], [1, 0], [-1, -1]]),
+                "bias": torch.tensor([-1, 1, -2, 2]),
+            }
+        }
     },
     "derf": {
         "right": {
@@ -93,14 +83,26 @@ ANSWERS = {
             "without super": (instead(_Derf, "super()"), "super().__init__() must come first"),
         },
     },
-    "nanochat": {"right": {"two decimals": _NANOCHAT | {"attention": 11.31}}},
+    "nanochat": {
+        "right": {
+            "two decimals": {
+                "calls": 50,
+                "learned": 0,
+                "sees shift": True,
+                "query": 128,
+                "attention": 11.31,
+            }
+        }
+    },
     "qk_logits_module": {
         "right": {
             "the solution": _Logits,
             "LayerNorm with bias": logits(
                 "self.norm_q, self.norm_k = nn.LayerNorm(head_size), nn.LayerNorm(head_size)"
             ),
-            "RMSNorm": WithRMSNorm,
+            "RMSNorm": logits(
+                "self.norm_q, self.norm_k = nn.RMSNorm(head_size), nn.RMSNorm(head_size)"
+            ),
             "one RMSNorm for both": logits(
                 "self.norm_q = self.norm_k = nn.RMSNorm(head_size, eps=1e-6)"
             ),
@@ -113,12 +115,6 @@ ANSWERS = {
                     "q_hat, k_hat = self.norm_q[0](q), self.norm_k[0](k)"
                 ),
                 "plain list",
-            ),
-            "softmax of RMSNorm": (SoftmaxOfRMSNorm, "the softmax is applied already"),
-            "made anew": (MadeAnew, "makes new ones at each call"),
-            "zeros for later words": (
-                logits("return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).tril()"),
-                "masked here",
             ),
             "normalized and clamped": (
                 logits("return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).clamp(-1, 1)"),

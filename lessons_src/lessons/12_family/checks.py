@@ -5,20 +5,19 @@ from torch import nn
 from torch.nn import functional as F  # noqa: F401  misconceptions call it
 
 from lessonkit.check.declare import (
-    Contract,
     Misconception,
     Probe,
     accept,
     announce,
     call_layer,
     draw,
-    examine,
+    exercise,
+    gradients,
     kind_of,
-    misconceptions,
     of_a_layer,
+    quiz,
     refuse_dots,
     reject,
-    values,
 )
 
 # -------------------------------------------------------------------------------------------------------- forgets
@@ -30,7 +29,6 @@ _FORGETS = {
     "InstanceNorm": "cde",
     "BatchNorm": "d",
 }
-
 _MISSING = {  # a letter that belongs there: why
     "a": "What is added to all features of a word is in the mean that is subtracted from that word.",
     "b": "Each word is divided by its own size, and that grows by the same factor.",
@@ -39,18 +37,13 @@ _MISSING = {  # a letter that belongs there: why
     "e": "No mean runs over sentences, so no other sentence has a part in it.",
     "f": "Its statistics are those of one word, and no other word has a part in them.",
 }
+_LOUD = "so it shows which of them was loud."
 _TOO_MANY = {  # (norm, letter that does not belong there): why, or by the letter alone
-    (
-        "RMSNorm",
-        "a",
-    ): "It subtracts no mean. With 2 added, the row 9, 1, 3, 3 came out different.",
+    "RMSNorm a": "It subtracts no mean. With 2 added, the row 9, 1, 3, 3 came out different.",
     "a": "One mean is subtracted from several words, and what was added differs from word to word.",
-    "b": "Several words are divided by one size, so it shows which of them was loud.",
-    (
-        "BatchNorm",
-        "c",
-    ): "All sentences are divided by one size, so it shows which of them was loud.",
-    ("RMSNorm", "d"): "It subtracts nothing.",
+    "b": f"Several words are divided by one size, {_LOUD}",
+    "BatchNorm c": f"All sentences are divided by one size, {_LOUD}",
+    "RMSNorm d": "It subtracts nothing.",
     "d": "What is added differs from feature to feature, and one mean is subtracted from all features.",
     "e": "Its means run over all sentences.",
     "f": "Its means run over all words of a sentence, the later ones as well.",
@@ -60,97 +53,103 @@ _TOO_MANY = {  # (norm, letter that does not belong there): why, or by the lette
 def _why(norm, letter):
     if letter in _FORGETS[norm]:
         return _MISSING[letter]
-    return _TOO_MANY.get((norm, letter)) or _TOO_MANY[letter]
+    return _TOO_MANY.get(f"{norm} {letter}") or _TOO_MANY[letter]
+
+
+def _letters(value):
+    """Return the letters that were typed, in a text or several; other kinds of values have none that is allowed."""
+    return (
+        set("".join(map(str, value)).lower())
+        if isinstance(value, (str, list, tuple, set))
+        else {"?"}
+    )
 
 
 def forgets(answer):
     """Check dict(LayerNorm="...", ...): the letters of the changes that each norm does not notice (lesson 12)."""
-    slips = [(norm, letter) for norm in _FORGETS for letter in "abcdef"]
-    toggled = {(n, s): "".join(sorted(set(_FORGETS[n]) ^ {s})) for n, s in slips}
-    announce(Misconception(_why(n, s), _FORGETS | {n: toggled[n, s]}) for n, s in slips)
+    announce(
+        Misconception(
+            _why(norm, letter), _FORGETS | {norm: "".join(sorted(set(right) ^ {letter}))}
+        )
+        for norm, right in _FORGETS.items()
+        for letter in "abcdef"
+    )
     refuse_dots(answer, "forgets")
     if not isinstance(answer, dict) or set(answer) != set(_FORGETS):
-        other = (
-            kind_of(answer)
-            if not isinstance(answer, dict)
-            else f"the keys {', '.join(map(str, answer))}"
-        )
+        is_dict = isinstance(answer, dict)
+        other = f"the keys {', '.join(map(str, answer))}" if is_dict else kind_of(answer)
         reject(
             f"check.forgets takes a dictionary with the keys {', '.join(_FORGETS)}, not {other}."
         )
-    if not any(
-        letters for norm, letters in answer.items() if norm != "LayerNorm"
-    ):  # its letters are the example
+    if not any(answer[norm] for norm in _FORGETS if norm != "LayerNorm"):  # the example
         reject("No letter is typed yet: put them between the quotes.")
-    right = []
-    for norm, expected in _FORGETS.items():
-        typed = set(
-            "".join(map(str, answer[norm])).lower()
-            if isinstance(answer[norm], (str, list, tuple, set))
-            else "?"
-        )
+    for i, (norm, right) in enumerate(_FORGETS.items()):
+        so_far = f" Right so far: {', '.join([*_FORGETS][:i])}." if i else ""
+        typed = _letters(answer[norm])
         if typed - set("abcdef ,"):
-            reject(
-                f"{norm}: {answer[norm]!r} holds more than the letters a to f.{_so_far(right)}"
-            )
+            reject(f"{norm}: {answer[norm]!r} holds more than the letters a to f.{so_far}")
         for letter in "abcdef":
-            if (letter in typed) != (letter in expected):
-                says = "belongs there" if letter in expected else "does not belong there"
-                reject(f"{norm}: {letter} {says}.{_so_far(right)}", _why(norm, letter))
-        right.append(norm)
+            if (letter in typed) != (letter in right):
+                says = "belongs there" if letter in right else "does not belong there"
+                reject(f"{norm}: {letter} {says}.{so_far}", _why(norm, letter))
     accept("Right: all five norms.")
-
-
-def _so_far(right):
-    return f" Right so far: {', '.join(right)}." if right else ""
 
 
 # -------------------------------------------------------------------------------------------------- centered_layer
 
-_LAYER = {"weight": ([2, 2], [-2, -1], [1, 0], [-1, -1]), "bias": (-1, 1, -2, 2)}
-_CENTERED = {
-    "weight": {
-        ((1, -1), (0.5, -0.5), (1.5, -1.5), (1, -1)): (
-            "Each row has lost its mean. The mean of W h + b is over the outputs, so it is the columns that count."
-        ),
-        ((3, 1), (-1, -2), (2, -1), (0, -2)): (
-            "The whole matrix has lost one number, 2. The second number of h meets the second column alone: each "
-            "column has a mean of its own."
-        ),
-        ((2, -2, 1, -1), (2, -1, 0, -1)): (
-            "These are the two new columns. Typed row by row, as W is, they give four rows of two numbers."
-        ),
-        ((5, 3), (1, 0), (4, 1), (2, 0)): "That is W. Its part of the output has a mean, too.",
-        (
-            (1, -1),
-            (-3, -4),
-            (0, -3),
-            (-2, -4),
-        ): "4 is the mean for this h. W' has to serve every h.",
-    },
-    "bias": {
-        (
-            -2,
-            0,
-            -3,
-            1,
-        ): "That is b. It is written to the stream as well, so its mean has to go.",
-        (-6, -4, -7, -3): "4 is the mean of the whole row, for this h. What is the mean of b?",
-        (
-            5,
-            -3,
-            -1,
-            -1,
-        ): "That is the whole row without its mean, for this h. Only b itself is wanted.",
-        (-3, -1, -4, 0): "The mean of b is -1. Taking away -1 adds 1.",
-    },
-}
-
-
-def centered_layer(answer):
-    """Check dict(weight=[...], bias=[...]), a layer that writes what it wrote minus its mean (lesson 12)."""
-    values(answer, "centered_layer", _LAYER, _CENTERED)
-
+centered_layer = quiz(
+    weight=(
+        ([2, 2], [-2, -1], [1, 0], [-1, -1]),
+        {
+            ((1, -1), (0.5, -0.5), (1.5, -1.5), (1, -1)): (
+                "Each row has lost its mean. The mean of W h + b is over the outputs, so it is the columns that count."
+            ),
+            ((3, 1), (-1, -2), (2, -1), (0, -2)): (
+                "The whole matrix has lost one number, 2. The second number of h meets the second column alone: each "
+                "column has a mean of its own."
+            ),
+            ((2, -2, 1, -1), (2, -1, 0, -1)): (
+                "These are the two new columns. Typed row by row, as W is, they give four rows of two numbers."
+            ),
+            (
+                (5, 3),
+                (1, 0),
+                (4, 1),
+                (2, 0),
+            ): "That is W. Its part of the output has a mean, too.",
+            (
+                (1, -1),
+                (-3, -4),
+                (0, -3),
+                (-2, -4),
+            ): "4 is the mean for this h. W' has to serve every h.",
+        },
+    ),
+    bias=(
+        (-1, 1, -2, 2),
+        {
+            (
+                -2,
+                0,
+                -3,
+                1,
+            ): "That is b. It is written to the stream as well, so its mean has to go.",
+            (
+                -6,
+                -4,
+                -7,
+                -3,
+            ): "4 is the mean of the whole row, for this h. What is the mean of b?",
+            (
+                5,
+                -3,
+                -1,
+                -1,
+            ): "That is the whole row without its mean, for this h. Only b itself is wanted.",
+            (-3, -1, -4, 0): "The mean of b is -1. Taking away -1 adds 1.",
+        },
+    ),
+)
 
 # ------------------------------------------------------------------------------------------------------------ derf
 
@@ -173,22 +172,24 @@ def _at_the_start(cls):
     layer = cls(4)
     names = ("alpha", "shift", "weight", "bias")
     starts = {f"{name} at the start": getattr(layer, name, "missing") for name in names}
-    starts = {
-        name: value.detach() if isinstance(value, torch.Tensor) else value
-        for name, value in starts.items()
+    return {
+        "the names of its parameters": sorted(dict(layer.named_parameters())),
+        **{what: getattr(value, "data", value) for what, value in starts.items()},
     }
-    return {"the names of its parameters": sorted(dict(layer.named_parameters()))} | starts
 
 
-_MAKE = lambda cls: cls(4)  # noqa: E731
-_DERF_PROBES = [
-    Probe("a new layer of width 4", _at_the_start),
-    call_layer("a (3, 4) matrix", _MAKE, draw(71, 3, 4), {}),
-    call_layer("a (2, 3, 4) tensor of larger numbers", _MAKE, 3 * draw(72, 2, 3, 4), {}),
-]
-_DERF_MISTAKES = misconceptions(
+derf = exercise(
     _Derf,
-    """
+    [
+        Probe("a new layer of width 4", _at_the_start),
+        call_layer("a (3, 4) matrix", lambda cls: cls(4), draw(71, 3, 4), {}),
+    ],
+    of_a_layer(lambda cls: cls(4), draw(73, 3, 4)),
+    takes={"x": "... D"},
+    use=lambda cls, sizes: cls(sizes["D"]),
+    sizes={"D": (5, 1, 2, 17, 400)},
+    tried="the parameters and their start, one to four axes, copies, gradients",
+    wrong="""
     # the tanh makes it DyT. | Derf takes torch.erf.
     bent = torch.tanh(inner)
 
@@ -232,59 +233,56 @@ _DERF_MISTAKES = misconceptions(
 
     # alpha is a plain number, so no optimizer can train it. | Make it an nn.Parameter.
     self.alpha = 0.5
-
     """,
 )
-_DERF = Contract(
-    {"x": "... D"}, use=lambda cls, sizes: cls(sizes["D"]), sizes={"D": (5, 1, 2, 17, 400)}
-)
-
-
-def derf(answer):
-    """Check a class width -> module x (..., D) -> gain * erf(alpha x + shift) + bias (lesson 12)."""
-    stages = [_DERF_PROBES, of_a_layer(_MAKE, draw(73, 3, 4))]
-    tried = "the parameters and their start, one to four axes, copies, gradients"
-    examine(answer, "derf", stages, _Derf, _DERF_MISTAKES, tried, contract=_DERF)
-
 
 # ------------------------------------------------------------------------------------------------------- nanochat
 
-_NANOCHAT = {"calls": 50, "learned": 0, "sees shift": True, "query": 128, "attention": 128**0.5}
-
-_TOO_FEW = "A block calls norm four times: on the stream before the attention and before the MLP, on the queries and on the keys."
+_FOUR = "A block calls norm four times: on the stream before the attention and before the MLP, on the queries and on the keys."
 _BOTH_ENDS = "And norm is called once after the embedding and once before the head."
-
-
-def nanochat(answer):
-    """Check what a learner has read off an excerpt of a published model, as a dictionary (lesson 12)."""
-    causes = {
-        "calls": {
-            **dict.fromkeys((24, 26, 38), f"{_TOO_FEW} {_BOTH_ENDS}"),
-            48: f"These are the calls in the blocks. {_BOTH_ENDS}",
-            49: _BOTH_ENDS,
-            **dict.fromkeys((4, 6), f"The loop runs 12 times. {_TOO_FEW}"),
-        },
-        "learned": dict.fromkeys(
-            (768, 26 * 768 + 24 * 128, 50 * 768),
-            "F.rms_norm gets no weight here, so there is nothing to learn.",
+nanochat = quiz(
+    {
+        "calls": (
+            50,
+            {
+                **dict.fromkeys((24, 26, 38), f"{_FOUR} {_BOTH_ENDS}"),
+                48: f"These are the calls in the blocks. {_BOTH_ENDS}",
+                49: _BOTH_ENDS,
+                **dict.fromkeys((4, 6), f"The loop runs 12 times. {_FOUR}"),
+            },
         ),
-        "sees shift": {
-            False: "RMSNorm subtracts no mean: a number added to all features changes the direction of the row."
-        },
-        "query": {
-            768: "The queries have been cut into heads before norm: (B, T, 6, 128), and norm takes the last axis.",
-            6: "That is the number of heads. norm takes the last axis of (B, T, 6, 128).",
-        },
-        "attention": {
-            768**0.5: "A query has 128 numbers, so its length is sqrt(128) after the norm.",
-            128.0: "That is the product of two rows of length sqrt(128). causal_attention then divides by sqrt(128).",
-            1.0: "That would bound rows of length 1. RMSNorm gives a row of 128 numbers the length sqrt(128).",
-            15: "That bounds the logits at the output. In the attention the lengths of q and k are bounded.",
-        },
-    }
-    # two decimals are asked for, and one is taken: sqrt(128) is 11.3137
-    values(answer, "nanochat", _NANOCHAT, causes, tolerance=0.02)
-
+        "learned": (
+            0,
+            dict.fromkeys(
+                (768, 26 * 768 + 24 * 128, 50 * 768),
+                "F.rms_norm gets no weight here, so there is nothing to learn.",
+            ),
+        ),
+        "sees shift": (
+            True,
+            {
+                False: "RMSNorm subtracts no mean: a number added to all features changes the direction of the row."
+            },
+        ),
+        "query": (
+            128,
+            {
+                768: "The queries have been cut into heads before norm: (B, T, 6, 128), and norm takes the last axis.",
+                6: "That is the number of heads. norm takes the last axis of (B, T, 6, 128).",
+            },
+        ),
+        "attention": (
+            128**0.5,
+            {
+                768**0.5: "A query has 128 numbers, so its length is sqrt(128) after the norm.",
+                128: "That is the product of two rows of length sqrt(128). causal_attention then divides by sqrt(128).",
+                1: "That would bound rows of length 1. RMSNorm gives a row of 128 numbers the length sqrt(128).",
+                15: "That bounds the logits at the output. In the attention the lengths of q and k are bounded.",
+            },
+        ),
+    },
+    tolerance=0.02,  # two decimals are asked for, and one is taken: sqrt(128) is 11.3137
+)
 
 # ----------------------------------------------------------------------------------------------- qk_logits_module
 
@@ -301,21 +299,22 @@ class _Logits(nn.Module):
         return q_hat @ k_hat.mT / q.shape[-1] ** 0.5
 
 
-_QUERIES = draw(61, 2, 3, 5, 8, dtype=torch.float32) * torch.tensor([1.0, 3.0, 30.0]).view(
-    3, 1, 1
-)  # (B, H, T, d)
-_KEYS = draw(62, 2, 3, 5, 8, dtype=torch.float32) * torch.tensor([30.0, 1.0, 3.0]).view(3, 1, 1)
+def _of_three_sizes(seed, *sizes):
+    """Return queries or keys, (B, H, T, d) = (2, 3, 5, 8), of a size for each head."""
+    return draw(seed, 2, 3, 5, 8, dtype=torch.float32) * torch.tensor(sizes).view(3, 1, 1)
 
 
-def _shape_of_logits(dtype):
+_QUERIES, _KEYS = _of_three_sizes(61, 1.0, 3.0, 30.0), _of_three_sizes(62, 30.0, 1.0, 3.0)
+
+
+def _shapes(dtype):
     def run(cls):
         seen = {}
-        for B, H, T, d in ((2, 3, 5, 8), (1, 2, 4, 6), (3, 1, 7, 16)):
-            out = cls(d).to(dtype)(
-                draw(63, B, H, T, d, dtype=dtype), draw(64, B, H, T, d, dtype=dtype)
-            )
+        for size in ((2, 3, 5, 8), (1, 2, 4, 6), (3, 1, 7, 16)):
+            q, k = draw(63, *size, dtype=dtype), draw(64, *size, dtype=dtype)
+            out = cls(size[-1]).to(dtype)(q, k)
             shape = (tuple(out.shape), str(out.dtype)) if isinstance(out, torch.Tensor) else out
-            seen[f"shape and dtype for (B, H, T, d) = ({B}, {H}, {T}, {d})"] = shape
+            seen[f"shape and dtype for (B, H, T, d) = {size}"] = shape
         return seen
 
     return run
@@ -338,8 +337,11 @@ def _steady(label, change, look):
     return Probe(label, run, reads=reads)
 
 
-def _both(change):
-    return lambda q, k: (change(q), change(k))
+def _others(*both):
+    """Change sample 1, head 2 and step 4 of the queries and of the keys."""
+    for t in both:
+        for others in (t[1], t[:, 2], t[:, :, 4]):
+            others.mul_(-2).add_(5)
 
 
 def _bound(cls):
@@ -358,91 +360,71 @@ def _read_bound(seen):
 
 
 def _likes_itself(cls):
-    q, wide = _QUERIES, torch.cat([_QUERIES, _KEYS], -1)  # heads of 8 and of 16 numbers
-    pairs = [
-        cls(x.shape[-1])(x.clone(), x.clone()).detach() for x in (q, wide)
-    ]  # each query is among the keys
-    return {"logits": pairs[0], "of 16": pairs[1].diagonal(dim1=-2, dim2=-1).mean().item()}
+    wide = torch.cat([_QUERIES, _KEYS], -1)  # heads of 16 numbers
+    return {
+        f"d is {x.shape[-1]}": cls(x.shape[-1])(x.clone(), x.clone()).detach()
+        for x in (_QUERIES, wide)
+    }
 
 
 def _read_itself(seen):
-    logits = seen["logits"]
-    own = (
-        f"has {'' if (logits.argmax(-1) == torch.arange(5)).all() else 'not '}the largest score"
-    )
-    # eps is 1e-5 or less, beside variances of about 1
-    itself = {8: logits.diagonal(dim1=-2, dim2=-1).mean().item(), 16: seen["of 16"]}
-    itself = {f"a query's score with itself, if d is {d}": score for d, score in itself.items()}
-    return {"the key that equals the query": own} | itself
+    largest = (seen["d is 8"].argmax(-1) == torch.arange(5)).all()
+    return {
+        "the key that equals the query": f"has {'' if largest else 'not '}the largest score",
+        # eps is 1e-5 or less, beside variances of about 1
+        **{
+            f"a query's score with itself, if {size}": y.diagonal(dim1=-2, dim2=-1)
+            .mean()
+            .item()
+            for size, y in seen.items()
+        },
+    }
 
 
 def _trained(cls):
     layer = cls(8)
     layer(_QUERIES.clone(), _KEYS.clone())
-    if not list(layer.parameters()):
+    parameters = dict(layer.named_parameters())
+    if not parameters:
         return {"parameters that an optimizer gets": "none"}
-    leaves = dict(layer.named_parameters()) | {
-        "q": _QUERIES.clone().requires_grad_(),
-        "k": _KEYS.clone().requires_grad_(),
+    both = {"q": _QUERIES.clone().requires_grad_(), "k": _KEYS.clone().requires_grad_()}
+    loss = (layer(*both.values()) * draw(65, 2, 3, 5, 5, dtype=torch.float32)).sum()
+    seen = gradients(loss, both | parameters)
+    without = {
+        name for name in both | parameters if isinstance(seen[f"gradient of {name}"], str)
     }
-    loss = (layer(leaves["q"], leaves["k"]) * draw(65, 2, 3, 5, 5, dtype=torch.float32)).sum()
-    gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
-    without = [
-        name for name, gradient in zip(leaves, gradients, strict=True) if gradient is None
-    ]
-    unused = "all parameters" if without == list(leaves)[:-2] else "some parameters"
-    without = ", ".join({"q", "k"} & {*without}) or (unused if without else "none")
+    unused = "all parameters" if without == set(parameters) else "some parameters"
+    without = ", ".join(both.keys() & without) or (unused if without else "none")
     return {"parameters that an optimizer gets": "some", "those without a gradient": without}
 
 
-def _same_again(cls):
-    layer, logits = cls(8), []
-    for value in (0.5, 1.5):
-        for parameter in layer.parameters():
-            nn.init.constant_(parameter, value)
-        logits.append(layer(_QUERIES.clone(), _KEYS.clone()).detach())
-    return {"logits": logits}
-
-
-def _read_again(seen):
-    same = torch.allclose(*seen["logits"], rtol=1e-4)
-    return {"the scores, once the parameters are others": "the same" if same else "others"}
-
-
-_LOGIT_PROBES = [
-    Probe("queries and keys of three sizes", _shape_of_logits(torch.float32)),
-    _steady(
-        "another sample 1, looking at sample 0",
-        _both(lambda t: t[1].mul_(-2).add_(5)),
-        lambda y: y[0],
-    ),
-    _steady(
-        "another step 4, looking at steps 0 to 3",
-        _both(lambda t: t[:, :, 4].mul_(-2).add_(5)),
-        lambda y: y[:, :, :4, :4],
-    ),
-    _steady(
-        "head 2 seven times as large, looking at heads 0 and 1",
-        _both(lambda t: t[:, 2].mul_(7)),
-        lambda y: y[:, :2],
-    ),
-    _steady(
-        "another key 4, looking at keys 0 to 3",
-        lambda q, k: k[:, :, 4].mul_(-2).add_(5),
-        lambda y: y[..., :4],
-    ),
-    Probe("a new module", _bound, reads=_read_bound),
-    _steady("queries and keys 30 times as large", _both(lambda t: t.mul_(30)), lambda y: y),
-    Probe("keys that are the queries", _likes_itself, tolerance=1e-3, reads=_read_itself),
-    Probe("a new module after one call", _trained),
-    Probe("a module with other parameters", _same_again, reads=_read_again),
-    Probe("a float64 module", _shape_of_logits(torch.float64)),
-    Probe("a bfloat16 module", _shape_of_logits(torch.bfloat16)),
-]
-
-_LOGIT_MISTAKES = misconceptions(
+qk_logits_module = exercise(
     _Logits,
-    """
+    [
+        Probe("queries and keys of three sizes", _shapes(torch.float32)),
+        _steady(
+            "another sample 1, head 2 and step 4, looking at what stands before them",
+            _others,
+            lambda y: y[0, :2, :4, :4],
+        ),
+        _steady(
+            "another key 4, looking at keys 0 to 3",
+            lambda q, k: k[:, :, 4].mul_(-2).add_(5),
+            lambda y: y[..., :4],
+        ),
+        Probe("a new module", _bound, reads=_read_bound),
+        _steady(
+            "queries and keys 30 times as large",
+            lambda q, k: (q.mul_(30), k.mul_(30)),
+            lambda y: y,
+        ),
+        Probe("keys that are the queries", _likes_itself, tolerance=1e-3, reads=_read_itself),
+        Probe("a new module after one call", _trained),
+        Probe("a bfloat16 module", _shapes(torch.bfloat16)),
+    ],
+    of_a_layer(lambda cls: cls(8), _QUERIES.double(), _KEYS.double()),
+    tried="other samples, later steps, other heads, size, the bound, trained gains",
+    wrong="""
     # nothing has changed: one mean for the whole tensor, and a new layer at each call.
     self.norm_q, self.norm_k = None, None
     q_hat, k_hat = nn.LayerNorm(q.size())(q), nn.LayerNorm(k.size())(k)
@@ -506,10 +488,3 @@ _LOGIT_MISTAKES = misconceptions(
     return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).softmax(-1)
     """,
 )
-
-
-def qk_logits_module(answer):
-    """Check a class head_size -> module (q, k) -> bounded logits, with any norm that does it (lesson 12)."""
-    tried = "other samples, later steps, other heads, size, the bound, trained gains"
-    stages = [_LOGIT_PROBES, of_a_layer(lambda cls: cls(8), _QUERIES.double(), _KEYS.double())]
-    examine(answer, "qk_logits_module", stages, _Logits, _LOGIT_MISTAKES, tried)

@@ -149,23 +149,74 @@ check.words_moved(words)
 
 # %% tags=["hide-input"]
 # Draws what both versions carry.
-plot.memory_traffic(
-    {
-        "line by line": [
-            ("mean(x)", ["x"], []),
-            ("x - mean", ["x"], ["c"]),
-            ("c * c", ["c"], ["squares"]),
-            ("mean(squares)", ["squares"], []),
-            ("c * rstd", ["c"], ["x_hat"]),
-            ("x_hat * weight", ["x_hat"], ["scaled"]),
-            ("scaled + bias", ["scaled"], ["y"]),
-        ],
-        "fused, row by row": [
-            ("loop 1: add up", ["x"], []),
-            ("loop 2: c, c * c", [], []),
-            ("loop 3: write y", [], ["y"]),
-        ],
-    },
+line_by_line = [  # an operation, what it reads from memory, what it writes to it
+    ("mean(x)", "x", ""),
+    ("x - mean", "x", "c"),
+    ("c * c", "c", "squares"),
+    ("mean(squares)", "squares", ""),
+    ("c * rstd", "c", "x_hat"),
+    ("x_hat * weight", "x_hat", "scaled"),
+    ("scaled + bias", "scaled", "y"),
+]
+fused = [
+    ("loop 1: add up", "x", ""),
+    ("loop 2: c, c * c", "", ""),
+    ("loop 3: write y", "", "y"),
+]
+
+
+def draw(axes):
+    for ax, (name, rows) in zip(
+        axes, {"line by line": line_by_line, "fused, row by row": fused}.items(), strict=True
+    ):
+        ax.fill_between([0, 26], 40, 294, color="#D5DBE0", lw=0)
+        ax.text(13, 167, "memory", rotation=90, ha="center", va="center")
+        for k, (text, read, written) in enumerate(rows):
+            y = 167 + 36 * ((len(rows) - 1) / 2 - k)
+            plot.box(
+                ax,
+                225,
+                y,
+                130,
+                26,
+                text,
+                plot.COLORS["LayerNorm"] if rows is fused else "#D5DBE0",
+            )
+            for word, shift, ends in (
+                (read, bool(written), (158, 28)),
+                (written, -bool(read), (28, 158)),
+            ):
+                if word:
+                    at = y + 7 * shift
+                    plot.arrow(ax, (ends[0], at), (ends[1], at))
+                    ax.text(
+                        92,
+                        at,
+                        word,
+                        ha="center",
+                        va="center",
+                        bbox=dict(fc="white", ec="none", pad=1.5),
+                    )
+        if rows is fused:
+            ax.plot(
+                [150, 300, 300, 150, 150],
+                [100, 100, 240, 240, 100],
+                "--",
+                color="#5F6B73",
+                lw=1.5,
+            )
+            ax.text(225, 222, "one row, in the cache", ha="center")
+        ax.set_title(name)
+        words = [sum(bool(row[kind]) for row in rows) for kind in (1, 2)]
+        ax.text(150, 12, f"{words[0]} read, {words[1]} written", ha="center", fontweight="bold")
+        ax.set(xlim=(0, 305), ylim=(0, 296), aspect="equal")
+        ax.set_axis_off()
+
+
+plot.figure(
+    draw,
+    ncols=2,
+    size=(8.6, 4.3),
     title="Fused, a row makes one trip: 2 words an entry instead of 12",
     caption="Each arrow is one word for every entry of x, between memory and processor. On the "
     "left each line walks through the whole tensor. On the right all loops work on a row "

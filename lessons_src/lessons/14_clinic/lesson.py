@@ -33,10 +33,22 @@ show("share of zeros in channels 0, 1, 2", (out[0] == 0).flatten(1).double().mea
 
 # %% tags=["hide-input"]
 # Draws the channels before and after.
-plot.images(
-    [*(x[0] - x.min()), *out[0]],
-    ["in, 0", "in, 1", "in, 2", "out, 0", "out, 1", "out, 2"],
+shown = torch.cat([x[0] - x.min(), out[0]])  # (2C, H, W)
+names = ["in, 0", "in, 1", "in, 2", "out, 0", "out, 1", "out, 2"]
+
+
+def draw(axes):
+    for ax, picture, name in zip(axes, shown, names, strict=True):
+        ax.imshow(picture, cmap="gray_r", vmin=0, vmax=shown.max())
+        ax.text(0.5, -0.06, name, transform=ax.transAxes, ha="center", va="top")
+        ax.set_axis_off()
+
+
+plot.figure(
+    draw,
     ncols=6,
+    size=(7, 1.5),
+    numbers={"image": names, "mean": shown.mean((1, 2)), "highest": shown.amax((1, 2))},
     title="Channel 1 is switched off, and every channel has stripes",
     caption="Three channels of 8 × 8 pixels (a digit, mirrored in two ways) before and after "
     "the layer; large is dark, 0 is white. Channels 0 and 2 have gain 1 and bias 3.",

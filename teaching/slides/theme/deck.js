@@ -38,7 +38,7 @@ function count(button) {
 }
 
 const pictures = [...document.images].map((image) => image.decode().catch(() => {}).then(() => {
-  image.classList.toggle("wide", image.naturalWidth > 1.9 * image.naturalHeight);
+  image.classList.toggle("wide", image.naturalWidth > document.body.dataset.wide * image.naturalHeight);
 }));
 const only = (selector, change) => document.querySelectorAll(`aside.notes ${selector}`).forEach(change);
 Promise.all([MathJax.startup.promise, ...pictures]).then(() => {

@@ -1,9 +1,10 @@
-"""Where the learner works: the folder work/, and nothing while the course is built or tested.
+"""Where things lie: the learner's folder, the notebook that runs, and the course's data.
 
-The learner's own layers (lessonkit.mine) and the log of attempts live there. A kernel counts as a learner's only if it
-was started in that folder itself: not in work/solutions, and not in notebooks/, where builds and nbval start theirs.
-LESSON_WORK names another folder (a class on one machine), or is "off": builds and tests set that. Where the course is
-not a folder but an installed package (pip install), the learner works wherever the kernel starts.
+The learner's own layers (lessonkit.mine) and the log of attempts live in the folder work/, and there is no learner
+while the course is built or tested. A kernel counts as a learner's only if it was started in that folder itself: not in
+work/solutions, and not in notebooks/, where builds and nbval start theirs. LESSON_WORK names another folder (a class on
+one machine), or is "off": builds and tests set that. Where the course is not a folder but an installed package (pip
+install), the learner works wherever the kernel starts.
 """
 
 import json
@@ -18,7 +19,7 @@ _STARTED_IN = Path.cwd()  # a lesson may change the directory later
 USUAL = _STARTED_IN if INSTALLED else ROOT / "work"
 
 
-def folder():
+def work():
     """Return the learner's folder as a Path, or None where there is no learner: in builds, tests and solutions."""
     named = os.environ.get("LESSON_WORK") or USUAL
     if named == "off":
@@ -27,7 +28,7 @@ def folder():
     return named if named.is_dir() and _STARTED_IN.resolve() == named.resolve() else None
 
 
-def data_folder():
+def data():
     """Return the folder of the course's data: the course's own, or where pip has put it."""
     if not INSTALLED:
         return ROOT / "data"

@@ -12,7 +12,7 @@ import sys
 import types
 from dataclasses import dataclass, field
 
-from lessonkit import _allowed
+from lessonkit.kept import allowed
 from lessonkit.program import needed, statements
 
 ENTRY = re.compile(r"^Exercise (\d+\.\d+), (\w+): kept on (\d{4}-\d\d-\d\d)$", re.MULTILINE)
@@ -54,7 +54,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True)
-class SavedAnswers:
+class Kept:
     """What a file of work/mine holds. text: all of it, None if there is no file. program: its statements.
 
     entries: {name: (exercise, day on which it was kept)}. whole: whether it is as it was written here.
@@ -70,29 +70,34 @@ class SavedAnswers:
         """The entries that have passed their checks as they stand."""
         return self.entries if self.whole else {}
 
+    def code(self, name):
+        """Return the statements that a name needs."""
+        return needed(self.program, name)[0]
+
 
 def read(path):
-    """Return what a file holds, SavedAnswers() if there is none."""
+    """Return what a file holds, Kept() if there is none."""
     try:
         return parse(path.read_text(encoding="utf-8", errors="replace"))
     except FileNotFoundError:
-        return SavedAnswers()
+        return Kept()
 
 
 def parse(text):
     """Return what a text holds; one that was edited or damaged is not whole, and may have lost entries."""
     program = statements(text)[1:]  # the first is the docstring
     entries = {name: (exercise, day) for exercise, name, day in ENTRY.findall(text)}
-    mark = MARK.search(text)
-    return SavedAnswers(text, program, entries, bool(program and mark) and mark[1] == _fingerprint(text))
+    return Kept(text, program, entries, bool(program and MARK.search(text)) and text == signed(text))
 
 
-def _fingerprint(text):
-    return hashlib.sha256(MARK.sub("", text, count=1).encode()).hexdigest()[:16]
+def signed(text):
+    """Return the text of a file with the fingerprint that fits it."""
+    fits = hashlib.sha256(MARK.sub("", text, count=1).encode()).hexdigest()[:16]
+    return MARK.sub(f"Fingerprint: {fits}", text, count=1)
 
 
 def compose(lesson, entries, program):
-    """Return the text of a file. entries as in SavedAnswers; program: statements, in the order in which they run."""
+    """Return the text of a file. entries as in Kept; program: statements, in the order in which they run."""
     rows = sorted(entries.items(), key=lambda item: [int(part) for part in item[1][0].split(".")])
     head = HEAD.format(
         number=rows[0][1][0].partition(".")[0],
@@ -110,8 +115,7 @@ def compose(lesson, entries, program):
             texts[0] = f"# Exercise {exercise}\n{texts[0]}"
         parts += texts
     imports = "\n".join(sorted({statement.text for statement in written if statement.imports}))
-    text = "\n\n\n".join(["\n\n".join(filter(None, [head, imports])), *parts]) + "\n"
-    return MARK.sub(f"Fingerprint: {_fingerprint(text)}", text, count=1)
+    return signed("\n\n\n".join(["\n\n".join(filter(None, [head, imports])), *parts]) + "\n")
 
 
 @contextlib.contextmanager
@@ -131,9 +135,7 @@ def loaded(kept, path, file=None):
 
     Meanwhile the module can be imported, as dataclasses and pickle do. file: where the text is, if not at path.
     """
-    if not kept.program:
-        raise Refused("Python cannot read it")
-    trouble = _allowed.trouble(kept.program)
+    trouble = allowed.trouble(kept.program) if kept.program else "Python cannot read it"
     if trouble:
         raise Refused(trouble)
     module = types.ModuleType(f"mine.{path.stem}")

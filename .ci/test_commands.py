@@ -1,0 +1,99 @@
+"""Every command that the documentation tells somebody to type does what is said, as it is typed.
+
+Read are the head of the Makefile, and of the pages for people every block of commands and every `make ...` in a line.
+Each is run in a copy of the repository, in which the environments are linked, one after the other: the lesson that
+`make lesson` writes is on the site as well. `.venv/bin/python -m pytest .ci` runs this.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ("README.md", "GUIDE.md", "CONTRIBUTING.md", "teaching/README.md")
+LINKED = (".venv", ".venv-teaching", ".venv-class", ".venv-nbgrader", "teaching/node_modules")
+MAKE = r"(?:[A-Z_]+=\S+ )*make [\w./-]+(?: [A-Z]+=(?:\"[^\"]*\"|[\w./=-]+))*"
+
+# What is not run here: a pattern of whole commands, and why.
+LEFT_OUT = {
+    r"make test|make check|make test-teaching( .*)?|make test .*--other-processor.*": "minutes, and .ci/run runs it",
+    r"make (lesson|grade|nbgrader)": "says what is missing; the whole command is run",
+    r"make runs.*|make bench": "trains for half an hour, or needs a machine that is idle",
+    r"(\w+=\S+ )?make lab( PYTHON=\S+)?": "ends when it is told to; the one with a port is run",
+    r"make class( ARGS=\"--learners.*)?": "needs root; teaching/tests/test_classroom.py has a class",
+    r"py -3.*|\.venv\\.*": "for Windows; .github/workflows/test.yml runs it there",
+}
+LEAVES = {  # what some of them write
+    "make site": "build/site/index.html",
+    'make slides ARGS="--pdf 06"': "build/slides/06_batchnorm.pdf",
+    "make plan ARGS=--pdf": "build/plan/06_batchnorm.pdf",
+    "make grade LESSON=06 IN=submitted OUT=grades.csv": "grades.csv",
+    'make lesson NEW=17_name TITLE="A title"': "notebooks/solutions/17_name.ipynb",
+}
+
+
+def documented():
+    """Return all commands that the documentation names, each once."""
+    head = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\n\n")[0]
+    lines = re.sub(r"^#\s*", "", head, flags=re.MULTILINE)
+    found = re.findall(MAKE, lines)
+    for target, others in re.findall(r"\((make \w+)[^()]*((?:; ARGS=[\w-]+)+)", lines):
+        found += [f"{target} {other}" for other in others.split("; ")[1:]]
+    for page in PAGES:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        blocks = re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        found += [line.partition(" #")[0].strip() for block in blocks for line in block.splitlines()]
+        found += re.findall(f"`({MAKE})`", text)
+    return list(dict.fromkeys(found))
+
+
+RUN = [command for command in documented() if not any(re.fullmatch(pattern, command) for pattern in LEFT_OUT)]
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """Return a repository with all that this one has, uncommitted changes included, and what the examples name."""
+    root = tmp_path_factory.mktemp("course")
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *(f":!{name}" for name in LINKED)]
+    for name in subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0"):
+        if name and (ROOT / name).exists():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, root / name)
+            os.utime(root / name, (0, 0))  # older than the environments that are made of it
+    (root / "submitted").mkdir()
+    shutil.copy(ROOT / "notebooks/solutions/06_batchnorm.ipynb", root / "submitted/ann.ipynb")
+    return root
+
+
+@pytest.mark.parametrize("command", RUN)
+def test_a_documented_command_does_what_is_said(command, copy):
+    for name in LINKED:
+        if (ROOT / name).exists() and not (copy / name).exists():
+            (copy / name).symlink_to((ROOT / name).resolve())
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "PYTEST"))}
+    # In the environment another folder's course is installed.
+    environment = ours | {"PYTHONPATH": f"{copy / 'lessons_src'}{os.pathsep}{copy}"}
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "start_new_session": True}
+    program = subprocess.Popen(["timeout", "900", "bash", "-c", command], cwd=copy, env=environment, **options)
+    said = ""
+    for line in program.stdout:
+        said += line
+        if command.startswith("make lab") and re.search(r"http://\S+/lab", line):  # it runs until it is told to stop
+            os.killpg(program.pid, signal.SIGKILL)
+            return
+    assert program.wait() == 0, said
+    assert (copy / LEAVES.get(command, "Makefile")).exists(), said
+
+
+@pytest.mark.parametrize("pattern", LEFT_OUT)
+def test_what_is_left_out_is_documented(pattern):
+    assert any(re.fullmatch(pattern, command) for command in documented())
+
+
+def test_what_is_looked_for_is_run():
+    assert LEAVES.keys() <= set(RUN)

@@ -1,0 +1,74 @@
+"""What a kept answer may consist of: imports of what computes, definitions and assignments.
+
+It must import by itself in a new process, today and next year, and do nothing but define. So what leans on the screen,
+the keyboard, a file or the notebook is refused, and so is a value that training has made. This is no sandbox: it tells
+apart what can be kept and what cannot.
+"""
+
+import ast
+
+from lessonkit.program import modules, needed
+
+MODULES = set(
+    "torch numpy numba onnx lessonkit fromscratch abc bisect cmath collections contextlib copy dataclasses decimal "
+    "enum fractions functools heapq inspect itertools math numbers operator random re statistics string textwrap time "
+    "types typing warnings weakref".split()
+)
+FUNCTIONS = {
+    "open": "opens a file",
+    "input": "asks for typed input",
+    "display": "shows something in the notebook",
+    "get_ipython": "uses a magic or a shell line",
+    **dict.fromkeys(("exec", "eval", "compile", "globals", "__import__"), "makes names out of text"),
+    **dict.fromkeys(("breakpoint", "exit", "quit"), "stops the kernel"),
+}
+FILES = set("loadtxt savetxt genfromtxt fromfile memmap read_text write_text load save".split())  # but for self.load
+TRAINERS = {"lessonkit.train", "lessonkit.runs", "torch.optim"}
+DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Pass)
+VALUES = (ast.Assign, ast.AnnAssign, ast.AugAssign)
+
+
+def trouble(program):
+    """Return why a program is none that can be kept, as the end of a sentence ("it opens a file"), None if it can."""
+    return next((reason for statement in program for reason in _troubles(statement, program)), None)
+
+
+def _troubles(statement, program):
+    """Yield what keeps a statement of a program from being kept."""
+    bound = set().union(*(other.binds for other in program))
+    if _does_something(statement.node):
+        names = " and ".join(sorted(statement.binds)) or "something"
+        yield f"{names} comes from a loop, a with block or a call, not from a definition or an assignment"
+    for node in ast.walk(statement.node):
+        for module in modules(node):
+            if getattr(node, "level", 0) or module.partition(".")[0] not in MODULES:
+                yield f"it imports {module}, which is not among what only computes (torch, numpy, math …)"
+            if node.names[0].name == "*":
+                yield f"its import does not say which names of {module} it takes"
+        if isinstance(node, ast.Attribute) and node.attr in FILES and not ast.unparse(node).startswith("self."):
+            yield f"it reads or writes a file, by {ast.unparse(node)}"
+        if isinstance(node, ast.Global):
+            yield f"it changes {node.names[0]} for all, by a global statement"
+    if isinstance(statement.node, VALUES) and _trains(statement, program):
+        yield f"{min(statement.binds)} was made by training"
+    for name in sorted((statement.now | statement.later) & FUNCTIONS.keys() - bound):
+        yield f"it {FUNCTIONS[name]}, by {name}"
+
+
+def _does_something(node):
+    """Return whether a statement, or one in its if or try, is no import, definition or assignment."""
+    if isinstance(node, (ast.If, ast.Try, ast.ExceptHandler)):
+        inner = (ast.stmt, ast.ExceptHandler)
+        return any(_does_something(child) for child in ast.iter_child_nodes(node) if isinstance(child, inner))
+    return not isinstance(node, (*DEFINITIONS, *VALUES))
+
+
+def _trains(statement, program):
+    """Return whether what makes a value trains something: that would be repeated at each import."""
+    making = [statement, *(part for name in statement.now for part in needed(program, name)[0])]
+    for node in (node for part in making for node in ast.walk(part.node)):
+        called = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
+        asked = {f"{module}.{alias.name}" for module in modules(node) for alias in node.names}
+        if called in ("backward", "step") or TRAINERS & {*modules(node), *asked}:
+            return True
+    return False

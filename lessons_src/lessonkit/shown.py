@@ -1,0 +1,180 @@
+"""What a notebook shows of this package's own: a box for each verdict, and "your turn" while an exercise waits.
+
+A box takes the text's color and the page's background from the theme, light or dark, and lays a tint over it, so that
+it is readable in both; a mark and a word say what the color says. Outside a notebook a message is plain text.
+
+A blank exercise raises YourTurn. The cells below it that need its result would fail with a NameError; the hook
+remembers which names a waiting cell would have bound and turns such a NameError into YourTurn as well.
+"""
+
+import html
+import re
+import sys
+
+from lessonkit import places
+from lessonkit.course import CARD
+from lessonkit.program import names
+
+TINTS = {"right": (46, 140, 90), "not yet": (205, 115, 0), "turn": (110, 118, 129)}  # red, green, blue of 255
+MARKS = {"right": "●", "not yet": "◐", "turn": "○"}  # as in `make progress`
+OPACITY = 0.12  # of the tint over the page
+HEAD = re.compile(r"(?:Right|Not yet|Your turn|Yes|Not quite)[:.]")
+# A notebook stores an error as an error, and JupyterLab would show it once more below its box, on pink.
+ONLY_THE_BOX = "<style>.jp-OutputArea-child:has(.lesson-error) + .jp-OutputArea-child { display: none; }</style>"
+
+waiting = {}  # name -> exercise that would have bound it
+_unread = {}  # exercise whose cell Python could not read when it was run last -> ids of what the kernel held then
+
+
+def in_notebook():
+    """Whether this runs in a kernel that a notebook shows."""
+    shell = sys.modules.get("IPython") and sys.modules["IPython"].get_ipython()
+    return shell is not None and hasattr(shell, "kernel")
+
+
+def tell(text, tone, markdown=False):
+    """Show a message that is no error: a box in a notebook, else printed. markdown: whether its text is Markdown."""
+    if not in_notebook():
+        print(text)
+    elif markdown:
+        head = HEAD.match(text)[0]
+        body = f"{MARKS[tone]} **{head}**{text.removeprefix(head)}"
+        _display(f"{_opening(tone)}\n\n{body}\n\n</div>", text, "text/markdown")
+    else:
+        _display(box(text, tone), text)
+
+
+def box(text, tone, kind=""):
+    """Return a message as HTML: its first words in bold after the tone's mark, a paragraph a line, `code` as code."""
+    first, *more = (re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(line)) for line in text.split("\n"))
+    first = HEAD.sub(r"<b>\g<0></b>", first, count=1) if HEAD.match(first) else first
+    rest = "".join(f'<div style="margin-top: 4px">{line}</div>' for line in more)
+    return f"{_opening(tone, kind)}<div>{MARKS[tone]} {first}</div>{rest}</div>"
+
+
+def _opening(tone, kind=""):
+    color = ", ".join(map(str, TINTS[tone]))
+    style = f"border-left: 4px solid rgb({color}); background-color: rgba({color}, {OPACITY})"
+    named = f' class="{kind}"' if kind else ""
+    return f'<div{named} style="{style}; padding: 6px 12px; max-width: 60em">'
+
+
+def _display(shown, text, form="text/html"):
+    from IPython.display import display  # a test or a grader has no use for it
+
+    display({form: shown, "text/plain": text}, raw=True)
+
+
+class Told(Exception):
+    """An error whose text says all that a learner needs: a notebook shows a box, and no lines of code above it."""
+
+    tone = "not yet"
+
+    def told(self):
+        """Return the text of the box."""
+        return str(self)
+
+    def _render_traceback_(self):  # IPython asks for it, and not only to show it
+        return self.told().split("\n")
+
+    def show(self):
+        """Show the box in a notebook; return the lines of the error below it, which most viewers then leave out."""
+        lines = self._render_traceback_()
+        if not in_notebook():
+            return lines
+        _display(ONLY_THE_BOX + box(self.told(), self.tone, "lesson-error"), self.told())
+        head = HEAD.match(lines[0])
+        return [head[0] if head else lines[0]]
+
+
+class YourTurn(Told):
+    """A part of the lesson that the learner has not written yet. Its text starts with the exercise: "3.1: ..."."""
+
+    tone = "turn"
+
+    @property
+    def exercise(self):
+        return str(self).partition(":")[0]
+
+    def told(self):
+        exercise, _, rest = str(self).partition(":")
+        return f"Your turn: exercise {exercise}{' · ' + rest.strip() if rest.strip() else ''}"
+
+
+def bound_names(source):
+    """Return the names that a cell binds at its top level, as a set; none for a cell that is not plain Python."""
+    try:
+        return names(source)[1]
+    except (SyntaxError, ValueError):  # a %magic or !command: it binds nothing that a lesson relies on
+        return set()
+
+
+def translate(error):
+    """Return the YourTurn behind error: itself, or the one for a name that a waiting cell would bind; else None."""
+    if isinstance(error, YourTurn):
+        return error
+    if not _is_missing(error) or error.name not in waiting:
+        return None
+    where = "comes from a cell above that waits; answer the exercise, then run that cell again"
+    return YourTurn(f"{waiting[error.name]}: `{error.name}` {where}")
+
+
+def not_run_yet(error):
+    """Return two lines that say how to come back, if a cell of this notebook binds the missing name; else None.
+
+    After a restart, or on the next day, the cells above an exercise have not been run in the new kernel.
+    """
+    codes = ["".join(cell["source"]) for cell in places.notebook()["cells"] if cell["cell_type"] == "code"]
+    if not _is_missing(error) or not any(error.name in bound_names(code) for code in codes):
+        return None
+    return [
+        f"`{error.name}` comes from a cell that has not been run in this kernel.",
+        "Choose Kernel ▸ Restart Kernel and Run up to Selected Cell… in the menu; your answers are kept.",
+    ]
+
+
+def _is_missing(error):  # a free variable is a local of the learner's own function
+    return isinstance(error, NameError) and "free variable" not in str(error)
+
+
+def from_before(exercise, answer):
+    """Whether an answer is older than the last run of its exercise's cell, which Python could not read."""
+    return id(answer) in _unread.get(exercise, ())
+
+
+def install():
+    """Install the hook into the running IPython shell; outside IPython do nothing. Installing twice changes nothing."""
+    shell = sys.modules.get("IPython") and sys.modules["IPython"].get_ipython()
+    if shell is None or getattr(shell, "_lessonkit_hook", False):
+        return
+    shell._lessonkit_hook = True
+    cell = {"source": ""}
+
+    def before_cell(info):
+        cell["source"] = info.raw_cell or ""
+
+    def handler(shell, kind, error, traceback, tb_offset=None):
+        mine = translate(error) or error
+        lines = mine.show() if isinstance(mine, Told) else not_run_yet(error)
+        if isinstance(mine, YourTurn):
+            # A blank at top level names what it would have bound: "replace this line by your answer: a = ..."
+            for name in [*bound_names(cell["source"]), *re.findall(r"(\w+) = \.\.\.", str(error))]:
+                waiting.setdefault(name, mine.exercise)
+        if lines:
+            shell._showtraceback(type(mine), mine, lines)
+        else:  # a NameError of the learner's own
+            shell.showtraceback((kind, error, traceback), tb_offset=tb_offset)
+        return lines
+
+    def after_cell(result):
+        if result.success:  # what this cell has bound waits no longer
+            for name in bound_names(cell["source"]):
+                waiting.pop(name, None)
+        for card in CARD.finditer(cell["source"]):
+            _unread.pop(card[1], None)
+            if isinstance(result.error_before_exec, SyntaxError):
+                _unread[card[1]] = set(map(id, shell.user_ns.values()))
+
+    shell.events.register("pre_run_cell", before_cell)
+    shell.events.register("post_run_cell", after_cell)
+    shell.set_custom_exc((Told, NameError), handler)
