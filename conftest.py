@@ -14,19 +14,26 @@ import os
 import nbformat
 import pytest
 
+# At the end no worker is left alone with one of these. The notebooks among them are those of lessons that train.
+LONGEST = ["test_runs.py", "test_mine.py", "test_checks.py", "trains", "test_build.py"]
+
 os.environ["LESSON_WORK"] = "off"  # no kernel of a test uses, keeps or logs anything of a learner's
 
 
 def pytest_addoption(parser):
-    text = "compute with other kernels of the math libraries, as another processor would (coursebuild/execution.py)"
+    text = "compute with other kernels of the math libraries, as another processor would (coursebuild/notebooks.py)"
     parser.addoption("--other-processor", action="store_true", help=text)
+    text = (
+        "leave out, of the lessons that train, what only repeats their build: learner editions, another processor's run"
+    )
+    parser.addoption("--quick", action="store_true", help=text)
     parser.addoption("--lesson", help="only the tests of this lesson and of its checks: its number, as 06")
 
 
 def pytest_configure(config):
     config.option.loadscopereorder = False  # pytest-xdist would begin with the files of many tests, and these are quick
     if config.option.other_processor:
-        from coursebuild.execution import OTHER_PROCESSOR
+        from coursebuild.notebooks import OTHER_PROCESSOR
 
         os.environ.update(OTHER_PROCESSOR)  # for the kernels, and for the tests if torch is not there yet
 
@@ -41,35 +48,39 @@ def pytest_xdist_auto_num_workers(config):
 
 
 def of_lesson(number, items):
-    """Return the tests whose parameters name one lesson: its source (path, stem), module (lesson), check (name)."""
+    """Return the tests whose parameters name one lesson: its room (path, stem), module (lesson), check (name)."""
+    from coursebuild import source
     from lessonkit import course
 
-    if number == "00":  # in no manifest: it has a file of its own, and rules that hold for all lessons
-        return [item for item in items if item.path.name == "test_one_sitting.py" or "00_in_one_sitting" in item.name]
-    lessons = {lesson.stem[:2]: lesson for lesson in course.pages().values()}
-    if number not in lessons:
-        raise pytest.UsageError(
-            f"--lesson {number}: there are 00, {', '.join(lessons)}. A new one is known once it is built: "
-            f"`make notebooks ARGS={number}`."
-        )
-    lesson = lessons[number]
-    checks = [name for name, (asking, _) in course.checks().items() if asking.stem == lesson.stem]
-    asked = {"path": [lesson.stem], "stem": [lesson.stem], "lesson": [lesson.module], "name": checks}
+    stems = {room.name[:2]: room.name for room in source.rooms()}
+    if number not in stems:
+        raise pytest.UsageError(f"--lesson {number}: there are {', '.join(stems)}. Name one of them.")
+    checks = [name for name, (lesson, _) in course.checks().items() if lesson.stem == stems[number]]
+    names = [stems[number], stems[number][3:], *checks]
 
     def about(parameters):
-        return any(getattr(parameters.get(key), "stem", parameters.get(key)) in there for key, there in asked.items())
+        asked = (parameters.get(key) for key in ("path", "stem", "lesson", "name"))
+        return any(getattr(value, "stem", value) in names for value in asked)
 
     return [item for item in items if about(getattr(getattr(item, "callspec", None), "params", {}))]
 
 
-LONGEST = "test_runs.py test_mine.py test_checks.py 09_cnn.ipynb 11_transformer.ipynb test_build.py".split()
-
-
 def pytest_collection_modifyitems(config, items):
-    """Files that take longest first: at the end no worker is left alone with one of them."""
-    if config.option.lesson:
-        items[:] = of_lesson(config.option.lesson, items)
-    items.sort(key=lambda item: (*LONGEST, item.path.name).index(item.path.name))
+    """Leave out what is not asked for, and begin with the files that take longest."""
+    option = config.option
+    if option.lesson:
+        items[:] = of_lesson(option.lesson, items)
+    if option.quick:
+        repeats = lambda path: trains(path) and (option.other_processor or path.parent.name == "notebooks")
+        items[:] = [item for item in items if not repeats(item.path)]
+    called = lambda item: "trains" if trains(item.path) else item.path.name
+    items.sort(key=lambda item: (*LONGEST, called(item)).index(called(item)))
+
+
+@functools.cache
+def trains(path):
+    """Whether a file is the notebook of a lesson that trains while one watches."""
+    return path.suffix == ".ipynb" and "trains" in nbformat.read(path, as_version=4).cells[0].metadata.get("tags", [])
 
 
 @functools.cache

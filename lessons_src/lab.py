@@ -11,6 +11,7 @@ import argparse
 import hashlib
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from lessonkit import course, progress
 
 ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = ROOT / "lessons_src" / "lab_settings"
-FIRST = "01_why_normalize.ipynb"
 LANGUAGE = {  # what the kernel reports; a copy that says so already is not "modified" as soon as it is opened
     "codemirror_mode": {"name": "ipython", "version": 3},
     "file_extension": ".py",
@@ -39,23 +39,22 @@ def copy_missing(root=ROOT):
 
     A solutions notebook that nobody has edited is brought up to date as well.
     """
-    work = root / "work"
     new = []
-    for path in sorted((root / "notebooks").glob("*.ipynb")):
-        if not (work / path.name).exists():
-            _write(work / path.name, _copy(path))
+    for path, mine in _copies(root):
+        if not mine.exists():
+            _write(mine, _copy(path))
             new.append(path.name)
-    for path in sorted((root / "notebooks/solutions").glob("*.ipynb")):
-        mine = work / "solutions" / path.name
-        if not mine.exists() or _edition(mine) != _edition(path) and not _edited(mine):
+    for path in (root / "notebooks/solutions").glob("*.ipynb"):
+        mine = root / "work/solutions" / path.name
+        edition, edited = _state(mine)
+        if not mine.exists() or edition != _state(path)[0] and not edited:
             _write(mine, _copy(path, " (solutions)"))
     return new
 
 
 def older(root=ROOT):
     """Return the names of the lessons whose copy in work/ was made from an older edition than notebooks/ holds."""
-    pairs = [(path, root / "work" / path.name) for path in sorted((root / "notebooks").glob("*.ipynb"))]
-    return [path.name for path, mine in pairs if mine.exists() and _edition(mine) not in (None, _edition(path))]
+    return [path.name for path, mine in _copies(root) if _state(mine)[0] not in (None, _state(path)[0])]
 
 
 def put_beside(number, root=ROOT):
@@ -63,15 +62,19 @@ def put_beside(number, root=ROOT):
 
     number: "3" or "03", or the name of a notebook that is no lesson, "inventory_a".
     """
-    paths = sorted((root / "notebooks").glob("*.ipynb"))
-    matching = [path for path in paths if _called(path.stem) in (number, number.zfill(2))]
-    if not matching:
-        there = ", ".join(_called(path.stem) for path in paths)
-        raise LabError(f"--new {number}: there is no such lesson. There are {there}.")
-    beside = root / "work" / f"{matching[0].stem}_{_edition(matching[0])[:6]}.ipynb"
+    paths = {_called(path.stem): path for path, _ in _copies(root)}
+    path = paths.get(number) or paths.get(number.zfill(2))
+    if path is None:
+        raise LabError(f"--new {number}: there is no such lesson. There are {', '.join(paths)}.")
+    beside = root / "work" / f"{path.stem}_{_state(path)[0][:6]}.ipynb"
     if not beside.exists():
-        _write(beside, _copy(matching[0]))
+        _write(beside, _copy(path))
     return beside.name
+
+
+def _copies(root):
+    """Return each learner notebook with its copy in work/, in order."""
+    return [(path, root / "work" / path.name) for path in sorted((root / "notebooks").glob("*.ipynb"))]
 
 
 def _called(stem):
@@ -99,23 +102,17 @@ def _fingerprint(notebook):
     return hashlib.sha256(json.dumps([_text(cell) for cell in notebook["cells"]]).encode()).hexdigest()
 
 
-def _lesson(path):
-    """Return (what a notebook's metadata say of its lesson, the notebook); ({}, None) for a damaged file."""
+def _state(path):
+    """Return (the edition of a lesson that a notebook was made from, whether it was edited since).
+
+    An edition is the fingerprint of the cells that the builder wrote. A damaged file counts as edited, and has None.
+    """
     try:
         notebook = json.loads(path.read_text(encoding="utf-8"))
-        return notebook["metadata"]["lesson"], notebook
-    except (ValueError, KeyError, TypeError):
-        return {}, None
-
-
-def _edition(path):
-    """What tells one edition of a lesson from another: the fingerprint of the cells that the builder wrote."""
-    return _lesson(path)[0].get("cells")
-
-
-def _edited(path):
-    lesson, notebook = _lesson(path)
-    return notebook is None or lesson.get("copied") != _fingerprint(notebook)
+        lesson = notebook["metadata"]["lesson"]
+        return lesson["cells"], lesson.get("copied") != _fingerprint(notebook)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None, True
 
 
 def _write(path, text):
@@ -141,10 +138,11 @@ def opens_on(root=ROOT):
     except course.DamagedCourse as error:
         raise LabError(str(error)) from None
     learner = progress.learner(root / "work", lessons)
-    there = [lesson for lesson in lessons.values() if lesson.stem in learner.files]  # the others cannot be read
-    lesson = next((lesson for lesson in there if not learner.finished(lesson)), there[-1] if there else None)
+    first, *_ = lessons.values()
+    there = [lesson for lesson in lessons.values() if lesson.stem in learner.files] or [first]  # others are unreadable
+    lesson = next((lesson for lesson in there if not learner.finished(lesson)), there[-1])
     lines = [f"{progress.line(learner, lessons)} All of it: make progress", *learner.notes]
-    return learner.files[lesson.stem] if lesson else FIRST, lines
+    return learner.files.get(lesson.stem, f"{lesson.stem}.ipynb"), lines
 
 
 def running():
@@ -157,8 +155,11 @@ def running():
     return None
 
 
-def command(arguments, open_on=FIRST):
-    """Return the command that starts the server, with the repository as its root so that links to data/ work."""
+def command(arguments, open_on):
+    """Return the command that starts the server on a file of work/; its root is the repository, so links to data/ work.
+
+    arguments: what JupyterLab gets beside its settings.
+    """
     fixed = [
         f"--ServerApp.root_dir={ROOT}",
         f"--LabApp.default_url=/lab/tree/work/{open_on}",
@@ -176,6 +177,7 @@ def command(arguments, open_on=FIRST):
 
 
 def main(arguments=None):
+    """Do what the command line says; the server takes the place of this process."""
     parser = argparse.ArgumentParser(prog="make lab", add_help=False, allow_abbrev=False)  # --help is jupyter lab's
     parser.add_argument("--new", metavar="03")
     parser.add_argument("--again", action="store_true")
@@ -184,33 +186,32 @@ def main(arguments=None):
         new = copy_missing()
         beside = put_beside(options.new) if options.new else None
         started, lines = opens_on()
-        if new:
-            print(
-                f"work/: {len(new)} new notebook{'s' if len(new) > 1 else ''} copied; what was there is as you left it."
-            )
-        for name in older():
-            print(
-                f"work/{name} was copied from an older edition of the course, and stays as it is. To get the new one "
-                f'beside it: make lab ARGS="--new {_called(Path(name).stem)}"'
-            )
-        print("\n".join(lines))
-        address = None if options.again else running()
-        if address:
-            print(f"JupyterLab is already running for this course: {address}")
-            print('A second one on the same files could overwrite your work. If you want one: make lab ARGS="--again"')
-            return 0
+        print(*_news(new), *lines, sep="\n")
     except LabError as error:
         print(error, file=sys.stderr)
         return 1
+    address = None if options.again else running()
+    if address:
+        print(f"JupyterLab is already running for this course: {address}")
+        print('A second one on the same files could overwrite your work. If you want one: make lab ARGS="--again"')
+        return 0
     os.environ["PYTHONSTARTUP"] = str(SETTINGS / "startup.py")  # each kernel runs it first
     os.environ.setdefault("LESSON_WORK", str(ROOT / "work"))  # where kernels keep answers, see lessonkit/places.py
-    done = command(others, open_on=beside or started)
     os.chdir(ROOT)
+    server = command(others, beside or started)
     if os.name == "posix":
-        os.execv(done[0], done)  # so that Ctrl-C and signals reach the server itself
-    import subprocess
+        os.execv(server[0], server)  # so that Ctrl-C and signals reach the server itself
+    return subprocess.call(server)
 
-    return subprocess.call(done)
+
+def _news(new):
+    """Return lines that say which notebooks were copied just now, and which copies are older than the course."""
+    copied = f"work/: {len(new)} new notebook{'s' if len(new) > 1 else ''} copied; what was there is as you left it."
+    return [copied] * bool(new) + [
+        f"work/{name} was copied from an older edition of the course, and stays as it is. To get the new one beside "
+        f'it: make lab ARGS="--new {_called(Path(name).stem)}"'
+        for name in older()
+    ]
 
 
 if __name__ == "__main__":

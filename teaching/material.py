@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coursebuild import manifest, source
+from coursebuild import frame, manifest
 from coursebuild.minutes import MINUTES
 from lessonkit import course
 
@@ -78,7 +78,7 @@ def solved(stem):
     """Return the Lesson of a stem with its solutions, read anew, and without outputs."""
     if stem in course.pages():
         return course.solved(stem)
-    lesson = manifest.lesson(source.read(ROOMS / stem))
+    lesson = manifest.lesson(frame.read(ROOMS / stem))
     for exercise in lesson.exercises:  # it defines YourTurn itself
         exercise.source = exercise.source.replace("raise YourTurn(", "raise check.YourTurn(")
     return lesson

@@ -18,8 +18,8 @@ from nbclient import NotebookClient
 from torch import nn
 from traitlets.config import Config
 
-from coursebuild import manifest, sources
-from lessonkit import check, course
+from coursebuild import manifest, source, sources
+from lessonkit import check
 from lessonkit.check.cases import draw  # noqa: F401  Gaussian numbers from a generator of their own
 from lessonkit.check.declare import NotYet
 from lessonkit.check.misconceptions import listening
@@ -27,7 +27,7 @@ from lessonkit.check.misconceptions import listening
 ROOT = Path(__file__).resolve().parents[1]
 # Lesson 0 runs where nothing but torch and matplotlib is: no kit, so no checks of the kit, no answers, no exports.
 SITTING, *others = EVERY = sorted((ROOT / "lessons_src/lessons").glob("[0-9]*"))
-SOURCES = [path for path in others if path.stem[3:] != course.REFERENCE]
+SOURCES = [path for path in others if not source.head(path)[1]]
 REFERENCE = next(path for path in others if path not in SOURCES)  # tables to look things up in, and no lesson
 
 

@@ -1,6 +1,7 @@
 """The course as a package beside any torch: a notebook alone in a folder, and what a learner keeps there."""
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -43,11 +44,10 @@ def installed(tmp_path_factory):
     build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", folder, folder / "source"]
     subprocess.run(build, check=True)
     venv.create(folder / "env", with_pip=False)
-    python = folder / "env/bin/python"
+    python, there = folder / "env/bin/python", sysconfig.get_path("purelib")
     (wheel,) = folder.glob("*.whl")
-    there = sysconfig.get_path("purelib")
-    packages = folder / "env" / Path(there).relative_to(sys.prefix)
     subprocess.run([*pip, "--python", python, "install", "--no-deps", "--no-index", wheel], check=True, env=alone)
+    packages = folder / "env" / Path(there).relative_to(sys.prefix)
     (packages / "others.pth").write_text(f"import site; site.addsitedir({there!r})\n")
     return python, wheel
 
@@ -59,12 +59,17 @@ def run(python, folder, program, *arguments):
     return ended.stdout
 
 
+SOLVED = re.compile(rb"### BEGIN SOLUTION$|^ANSWERS = ", re.MULTILINE)
+
+
 def test_the_wheel_has_no_solutions_and_pins_no_torch(installed):
     with zipfile.ZipFile(installed[1]) as wheel:
-        names = wheel.namelist()
-        (metadata,) = [wheel.read(name).decode() for name in names if name.endswith("METADATA")]
-    assert not [name for name in names if "course/solutions" in name or "lessons/01" in name]
-    assert "Requires-Dist: torch>=2.6\n" in metadata and 'onnxruntime; extra == "all"' in metadata
+        texts = {name: wheel.read(name) for name in wheel.namelist()}
+    rooms = {name.rpartition("/")[2] for name in texts if name.startswith("lessons/")}
+    assert rooms == {"__init__.py", "checks.py"} and not [name for name in texts if "course/solutions" in name]
+    assert not [name for name, text in texts.items() if name.endswith((".py", ".md")) and SOLVED.search(text)]
+    (metadata,) = [text.decode() for name, text in texts.items() if name.endswith("METADATA")]
+    assert "Requires-Dist: torch>=2.6\n" in metadata and re.search(r"onnxruntime; extra == .all.", metadata)
     assert installed[1].stat().st_size < 5_000_000
 
 

@@ -14,7 +14,6 @@ from torch import nn
 
 from coursebuild import generated, inventory
 from coursebuild.source import LessonError
-from coursebuild.stale import stale as stale_files
 from lessonkit import course, data, train
 from lessonkit.inventory.__main__ import printed
 from lessonkit.inventory.questions import LETTERS, items, questions, right_letter, themes
@@ -426,7 +425,11 @@ def tiny(tmp_path):
 
 
 def stale(root):
-    return [line for line in stale_files(whole(root)) if "inventory" in line]
+    """Return what is stale of the inventory, a line each, and what is wrong with it."""
+    course = whole(root)
+    found = {path.relative_to(root).as_posix(): why for path, why in generated.wrong(course).items()}
+    lines = [f"{path}: {why}" for path, why in found.items() if "inventory" in path]
+    return lines + [str(error) for error in course.errors]
 
 
 def test_a_build_writes_it_and_check_finds_what_changed(tiny):
@@ -481,4 +484,5 @@ def test_a_source_that_would_make_a_wrong_form_is_refused(what, tiny):
 
 def test_the_course_stores_what_its_sources_say():
     """The inventory, and all else that is made without a kernel: fromscratch and what the kit knows of each lesson."""
-    assert generated.stale(the_course()) == [], "run `make notebooks`"
+    course = the_course()
+    assert generated.wrong_files(course, generated.files(course)) == {}, "run `make notebooks`"

@@ -2,7 +2,6 @@
 
 import ast
 import builtins
-import csv
 import functools
 import io
 import json
@@ -13,35 +12,33 @@ from itertools import pairwise
 
 import pytest
 
-from coursebuild import budgets, editions, minutes, syntax
-from coursebuild.source import BEGIN, END, blank
+from coursebuild import editions, minutes
+from coursebuild.source import MARK, blank
+from lessonkit.program import modules, names
 from tests.helpers import EVERY, REFERENCE, ROOT, SITTING, SOURCES, known, read, within_budget
 
-TEACHING, DEFINITION, EXPORT, TO_WRITE = 12, 30, 30, 10  # lines of code
+TEACHING, DEFINITION, EXPORT, TO_WRITE, WIDTH = 12, 30, 30, 10, 96  # lines of code, characters in one
 ENDING = ["Take-away", "On your own", "Further reading"]
 PAUSE = "What you have now"  # ends the first sitting
-
-
-def of_each(paths):
-    return pytest.mark.parametrize("path", paths, ids=lambda path: path.stem)
-
-
 # Lesson 0 has no frame, figures and checks of the kit, its questions are folds, and it is the first, so that it recalls
 # nothing. All other rules for lessons hold there as well.
-every_lesson, lesson_0_too = of_each(SOURCES), of_each([SITTING, *SOURCES])
-every_page, page_of_lesson_0_too = of_each([*SOURCES, REFERENCE]), of_each(EVERY)
+WITH_LESSON_0, WITH_REFERENCE = [SITTING, *SOURCES], [*SOURCES, REFERENCE]
 
 
-def by_line(problems_of):
-    """Make a test of what yields the problems of a page, (cell, what) each: "lesson:line: what", for an editor."""
+def rule(pages=WITH_LESSON_0):
+    """Make a test of what yields the problems of a lesson: (the cell or None, what is wrong there and the way out)."""
 
-    @functools.wraps(problems_of)
-    def test(path):
-        problems = [f"{path.name}:{cell.line}: {what}" for cell, what in problems_of(path)]
-        if problems:
-            pytest.fail("\n".join(problems), pytrace=False)
+    def as_test(problems_of):
+        @pytest.mark.parametrize("path", pages, ids=lambda path: path.stem)
+        @functools.wraps(problems_of)
+        def test(path):
+            found = [f"{path.name}/lesson.py:{cell.line if cell else 1}: {what}" for cell, what in problems_of(path)]
+            if found:  # a line each, for an editor
+                pytest.fail("\n".join(found), pytrace=False)
 
-    return test
+        return test
+
+    return as_test
 
 
 def none_of(odd, expected):
@@ -49,16 +46,17 @@ def none_of(odd, expected):
     assert not odd, "\n".join([expected, *map(str, odd)])
 
 
-def in_order(what, numbers, path, way_out):
-    """Fail unless the exercises, sections or questions of a lesson are numbered 4.1, 4.2, ..."""
+def out_of_order(what, numbers, path, way_out):
+    """Yield a problem unless the exercises, sections or questions of a lesson are numbered 4.1, 4.2, ..."""
     expected = [f"{known(path).number}.{n + 1}" for n in range(len(numbers))]
-    assert numbers == expected, f"The {what} are numbered {numbers}, expected {expected}. {way_out}"
+    if numbers != expected:
+        yield None, f"The {what} are numbered {numbers}, expected {expected}. {way_out}"
 
 
 def test_lessons_are_numbered_without_gaps():
     numbers = [int(path.stem[:2]) for path in EVERY]
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers))), (
-        f"The files of lessons_src/lessons are numbered {numbers}: expected no gap. Rename what comes after it."
+        f"The folders of lessons_src/lessons are numbered {numbers}: expected no gap. Rename what comes after it."
     )
 
 
@@ -87,49 +85,32 @@ def logical_lines(source):
     return sum(token.type == tokenize.NEWLINE for token in tokens) - len(docstrings(source))
 
 
-@lesson_0_too
-@by_line
+@rule()
 def test_cells_are_short(path):
     """A cell that teaches fits a screen with its output; in an export or a definition a wrapped line counts once."""
     for cell in read(path).code():
-        solution = blank(read(path), cell)[1]
+        tags, solution = set(cell.tags), blank(read(path), cell)[1]
         body = ast.parse(solution).body
-        defines = len(body) == 1 and isinstance(body[0], (ast.FunctionDef, ast.ClassDef))
-        lines = logical_lines(solution)
-        if {"export", "way-back"} & set(cell.tags):
-            limit, why = EXPORT, "an export cell or a way back"
-        elif {"exercise", "check", "hide-input"} & set(cell.tags):
-            continue
-        elif defines:
-            limit, why = DEFINITION, "one definition"
-        else:
-            limit, why = TEACHING, "a teaching cell"
-            lines = len(code_lines(solution))
-        if lines > limit:
+        lines, limit, why = len(code_lines(solution)), TEACHING, "a teaching cell"
+        if {"export", "way-back"} & tags:
+            lines, limit, why = logical_lines(solution), EXPORT, "an export cell or a way back"
+        elif len(body) == 1 and isinstance(body[0], (ast.FunctionDef, ast.ClassDef)):
+            lines, limit, why = logical_lines(solution), DEFINITION, "one definition"
+        if lines > limit and ("export" in tags or not {"exercise", "check", "hide-input"} & tags):
             yield cell, f"{lines} lines of code, {why} has at most {limit}"
-
-
-WIDTH = 96
-
-
-@lesson_0_too
-@by_line
-def test_code_lines_end_at_96_characters(path):
-    for cell in read(path).code():
         for line in cell.source.split("\n"):
             if len(line) > WIDTH:
-                yield cell, f"{len(line)} characters: {line.strip()[:60]}..."
+                yield cell, f"{len(line)} characters, a line of code has at most {WIDTH}: {line.strip()[:60]}..."
 
 
-@lesson_0_too
-@by_line
+@rule()
 def test_learners_write_at_most_ten_lines(path):
     for cell in read(path).code("exercise"):
-        lines, inside = 0, False
-        code = code_lines(cell.source)
+        lines, inside, code = 0, False, code_lines(cell.source)
         for number, line in enumerate(cell.source.splitlines(), 1):
-            inside = bool(BEGIN["code"].fullmatch(line.rstrip())) or inside and not END["code"].fullmatch(line.rstrip())
-            lines += inside and number in code
+            mark = MARK["code"].fullmatch(line)
+            inside = mark[2] == "BEGIN" if mark else inside
+            lines += inside and not mark and number in code
         if not 1 <= lines <= TO_WRITE:
             yield cell, f"{lines} lines between the marks, expected 1 to {TO_WRITE}"
 
@@ -142,87 +123,87 @@ def prose(path):
 
 
 def headings(path):
-    """Return the second-level headings of a lesson, in order."""
-    return [section.heading for section in known(path).sections if section.level == 2]
+    """Return the second-level headings of a lesson, in order, without those of optional sections."""
+    return [section.heading for section in known(path).sections if section.level == 2 and not section.optional]
 
 
 def outside_fences(source):
     return re.sub(r"^```.*?^```", "", source, flags=re.MULTILINE | re.DOTALL).splitlines()
 
 
-@every_lesson
+@rule(SOURCES)
 def test_the_frame(path):
-    opening = "\n".join(cell.source for cell in prose(path)[:6])
+    opening, titles = "\n".join(cell.source for cell in prose(path)[:6]), headings(path)
     for words in ("**You'll be able to**", "**You need"):
-        assert words in opening, f"None of the first six Markdown cells has {words}. Add the list to the frame."
-    assert known(path).minutes, "The lesson does not say how long it takes. Write *About 40 min.* into its frame."
-    titles = [title for title in headings(path) if not title.startswith("Deeper (optional")]
-    assert titles[-3:] == ENDING, f"The last sections are {titles[-3:]}, expected {ENDING}. Rename or add what differs."
-    clinics = [title for title in titles[:-4] if "Clinic" in title]
-    assert not clinics, f"{clinics} stands too early: a clinic is the last section before the take-away. Move it."
+        if words not in opening:
+            yield None, f"None of the first six Markdown cells has {words}. Add the list to the frame."
+    if titles[-3:] != ENDING:
+        yield None, f"The last sections are {titles[-3:]}, expected {ENDING}. Rename or add what differs."
+    if any("Clinic" in title for title in titles[:-4]):
+        yield None, "A clinic is the last section before the take-away. Move it."
+    numbered = [title for title in titles if title not in (*ENDING, PAUSE)]
+    for title in numbered:
+        if not re.match(r"\d+\.\d+ \S", title):
+            yield None, f"A section is called like '{known(path).number}.1 Two numbers'. Number this one: {title}"
+    yield from out_of_order("sections", [title.split()[0] for title in numbered], path, "Renumber them.")
 
 
-@lesson_0_too
+@rule()
 def test_a_lesson_opens_with_what_breaks(path):
-    first = [cell for cell in read(path).cells[:4] if cell.type == "code"]
-    assert first, "something fails in one of the first cells, before anything is defined"
-    before = read(path).cells[: read(path).cells.index(first[0])]
-    assert all("**You'll be able to**" not in cell.source for cell in before), "the failure comes before the frame"
+    cells = read(path).cells
+    first = next((at for at, cell in enumerate(cells[:4]) if cell.type == "code"), None)
+    if first is None or any("**You'll be able to**" in cell.source for cell in cells[:first]):
+        yield cells[0], "Something fails in one of the first four cells, before the frame. Begin with it."
 
 
-@every_lesson
+@rule()
 def test_predictions_and_recall(path):
     questions = known(path).questions
-    rights = [[option["right"] for option in question.options].index(True) for question in questions]
-    assert len(rights) < 4 or len(set(rights)) > 1, (
-        f"The right option of all {len(rights)} questions is number {rights[0] + 1}. Change the order in some of them."
-    )
+    rights = {[option["right"] for option in question.options].index(True) for question in questions}
+    if len(questions) > 3 and len(rights) == 1:
+        yield None, f"The right option of all {len(questions)} questions has one place. Change the order in some."
     for kind in ("Predict", "Recall"):
         numbers = [question.number for question in questions if question.kind == kind]
-        in_order(f"questions '{kind}'", numbers, path, "Renumber them, and their lines in teaching/plan/words.")
-    plain = re.findall(r"^\*\*Predict[^*\d]*\*\*.*", "\n".join(cell.source for cell in prose(path)), re.MULTILINE)
-    none_of(
-        plain, "These predictions have no number, so nobody can answer them. Write **Predict 4.2:** and its options."
-    )
+        yield from out_of_order(f"questions '{kind}'", numbers, path, "Renumber them, and their lines in words.md.")
+    for cell in prose(path):
+        if re.search(r"^\*\*Predict[^*\d]*\*\*", cell.source, re.MULTILINE):
+            yield (
+                cell,
+                "This prediction has no number, so nobody can answer it. Write **Predict 4.2:**, options below.",
+            )
 
 
-@every_lesson
+@rule(SOURCES)
 def test_the_minutes_are_the_models(path):
-    none_of(minutes.wrong(known(path)), "What the lesson prints is not what its words, code and exercises take:")
-    parts = minutes.sittings(known(path))
-    whole, sitting = budgets.MINUTES["lesson"], budgets.MINUTES["sitting"]
-    message = f"{path.stem}: the core takes {sum(parts):.0f} min, expected at most {whole}. Leave a part out."
-    within_budget(sum(parts) <= whole, message)
-    message = (
-        f"{path.stem}: a sitting takes {max(parts):.0f} min, expected at most {sitting}. Begin a paragraph with "
-        f"'{minutes.STOP}:**' where the first one ends, or balance the two."
-    )
-    within_budget(max(parts) <= sitting, message)
+    parts, budget = minutes.sittings(known(path)), minutes.BUDGET
+    way_out = f"Leave a part out, or begin a paragraph with '{minutes.STOP}:**' where the first of two sittings ends."
+    for what, takes in {"lesson": sum(parts), "sitting": max(parts)}.items():
+        message = f"{path.stem}: a {what} takes {takes:.0f} min, expected at most {budget[what]}. {way_out}"
+        within_budget(takes <= budget[what], message)
+    for line in minutes.wrong(known(path)):
+        yield None, line
 
 
-@every_lesson
-@by_line
+@rule(SOURCES)
 def test_one_cell_leads_back_into_the_second_sitting(path):
     """It binds all that the cells after it read, and the answers to the exercises among them.
 
     Answers of the first sitting come from lessonkit.mine: not everybody has kept them.
     """
-    source, parts = read(path), minutes.sittings(known(path))
-    cells = source.code()
+    source, cells = read(path), read(path).code()
     backs = [at for at, cell in enumerate(cells) if "way-back" in cell.tags]
-    assert len(backs) == len(parts) - 1, f"{len(backs)} cells are tagged way-back, expected {len(parts) - 1}."
-    if not backs:
-        return
+    wanted = len(minutes.sittings(known(path))) - 1
+    if len(backs) != wanted:
+        yield None, f"{len(backs)} cells are tagged way-back, expected {wanted}: the first code of a second sitting."
     bound = set(dir(builtins))
-    for cell in cells[backs[0] :]:
-        reads, binds = syntax.names(blank(source, cell)[1])
+    for cell in cells[backs[0] :] if backs else ():
+        reads, binds = names(blank(source, cell)[1])
         bound |= binds
         for name in reads - bound:
             yield cell, f"{name} is bound before the way-back cell. Import or bind it there."
 
 
-@lesson_0_too
-@by_line
+@rule()
 def test_proof_is_folded_and_what_is_seen_shows_something(path):
     for cell, stored in built(path):
         if cell.type != "code" or {"hide-input", "exercise", "check", "predict", "way-back"} & set(cell.tags):
@@ -237,117 +218,75 @@ def test_proof_is_folded_and_what_is_seen_shows_something(path):
             yield cell, "a cell that only draws is folded (hide-input): its title answers the prediction"
 
 
-@page_of_lesson_0_too
-def test_headings_are_in_plain_letters(path):
+CONTRACTION = re.compile(r"\b\w+n't\b|\b(?:it|that|what|there|let|here)'s\b|\bI'm\b|\bwe'(?:re|ve|ll)\b", re.IGNORECASE)
+
+
+@rule(EVERY)
+def test_prose(path):
     """JupyterLab's anchors keep every character: a minus sign or a formula in a heading cannot be linked to."""
-    lines = [line for cell in prose(path) for line in outside_fences(cell.source) if re.match(r"##+ ", line)]
-    odd = [line for line in lines if not re.fullmatch(r"[ -~]+", line) or re.search(r"[$`]", line)]
-    none_of(odd, "These headings hold a formula, code or a letter outside ASCII, so no link finds them. Use words:")
-
-
-@every_page
-def test_a_section_that_is_named_is_linked_with_its_anchor(path):
-    text = "\n".join(
-        re.sub(r"\[[^\]]*\]\([^)]*#[^)]*\)", "", line) for cell in prose(path) for line in cell.source.split("\n")
-    )
-    none_of(re.findall(r"[Ss]ections? \d+\.\d+", text), "No link: write [section 2.6](02_statistics.ipynb#2.6-...):")
-
-
-@page_of_lesson_0_too
-def test_no_contractions(path):
-    text = " ".join(cell.source for cell in read(path).cells if cell.type == "markdown")
-    contractions = re.findall(
-        r"\b\w+n't\b|\b(?:it|that|what|there|let|here)'s\b|\bI'm\b|\bwe'(?:re|ve|ll)\b", text, re.IGNORECASE
-    )
-    none_of(contractions, "Contractions, which second-language readers stumble over. Write both words:")
-
-
-@every_lesson
-def test_parts_one_and_two_close_with_the_formula_card(path):
-    if int(path.stem[:2]) <= 8:
-        text = "\n".join(cell.source for cell in prose(path))
-        assert "**Formula card" in text.partition("## Take-away")[2], (
-            "Lessons 1 to 8 end with the formulas so far. Add a **Formula card** to the take-away."
-        )
-
-
-@every_lesson
-def test_sections_are_numbered_in_order(path):
-    titles = [
-        title for title in headings(path) if title not in (*ENDING, PAUSE) and not title.startswith("Deeper (optional")
-    ]
-    odd = [title for title in titles if not re.match(r"\d+\.\d+ \S", title)]
-    none_of(odd, f"A section is called like '{known(path).number}.1 Two numbers'. Number these:")
-    in_order("sections", [title.split()[0] for title in titles], path, "Renumber them.")
+    for cell in prose(path):
+        for line in outside_fences(cell.source):
+            if re.match(r"##+ ", line) and (not re.fullmatch(r"[ -~]+", line) or re.search(r"[$`]", line)):
+                yield cell, f"a formula, code or a letter outside ASCII in a heading, so no link finds it: {line}"
+        for contraction in CONTRACTION.findall(cell.source):
+            yield cell, f"a contraction, which second-language readers stumble over. Write both words: {contraction}"
+        unlinked = re.findall(r"[Ss]ections? \d+\.\d+", re.sub(r"\[[^\]]*\]\([^)]*#[^)]*\)", "", cell.source))
+        for section in unlinked if path != SITTING else ():
+            yield cell, f"{section} without a link. Write [section 2.6](02_statistics.ipynb#2.6-...)"
 
 
 # ----------------------------------------------------------------------------------------------------------- exercises
 
 
-@lesson_0_too
+@rule()
 def test_exercises_and_their_cards(path):
-    lesson = known(path)
-    count = len(lesson.exercises)
-    assert count <= 6, f"{count} exercises, expected at most six. Join two, or leave one out."
-    in_order("exercises", [exercise.number for exercise in lesson.exercises], path, "Renumber their cards.")
-    writing = sum(exercise.minutes for exercise in lesson.core)
-    assert writing <= lesson.minutes, (
-        f"The exercises alone take {writing} min, and the lesson says {lesson.minutes}. Correct one of them."
-    )
-
-
-@lesson_0_too
-@by_line
-def test_a_card_says_the_minutes_and_its_dots(path):
-    cells = {cell.id: cell for cell in read(path).code("exercise")}
-    for exercise in known(path).exercises:
-        if not (1 <= exercise.minutes <= 20 and f" {exercise.dots} " in exercise.source):
-            yield (
-                cells[exercise.id],
-                f"its card says {exercise.dots}, {exercise.minutes} min, expected filled dots first",
-            )
-
-
-@every_lesson
-def test_every_exercise_has_its_check_and_every_check_its_exercise(path):
-    lesson = known(path)
-    none_of(
-        [exercise.name for exercise in lesson.exercises if not exercise.checks],
-        "No cell tagged check stands right below these exercises, or below their hint. Add it: check.NAME(NAME)",
-    )
-    strays = [code.source for code in lesson.code if "check" in code.tags]
-    assert strays == [], "a check cell stands right below its exercise, or below its hint"
+    lesson, cells = known(path), {cell.id: cell for cell in read(path).code("exercise")}
+    if len(lesson.exercises) > 6:
+        yield None, f"{len(lesson.exercises)} exercises, expected at most six. Join two, or leave one out."
+    numbers = [exercise.number for exercise in lesson.exercises]
+    yield from out_of_order("exercises", numbers, path, "Renumber their cards.")
+    if sum(exercise.minutes for exercise in lesson.core) > lesson.minutes:
+        yield None, f"The exercises alone take longer than the lesson says, {lesson.minutes} min. Correct one of them."
     for exercise in lesson.exercises:
-        tagged = {"optional" in cell.tags for cell in [exercise, *exercise.checks]}
-        assert len(tagged) == 1, f"{exercise.name}: the check of an optional exercise is optional too"
+        if not (1 <= exercise.minutes <= 20 and f" {exercise.dots} " in exercise.source):
+            yield cells[exercise.id], "its card has 1 to 20 minutes, and its filled dots come first"
 
 
-@lesson_0_too
-@by_line
+@rule(SOURCES)
+def test_every_exercise_has_its_check_and_every_check_its_exercise(path):
+    lesson, cells = known(path), {cell.id: cell for cell in read(path).code()}
+    for exercise in lesson.exercises:
+        if not exercise.checks:
+            yield cells[exercise.id], "No cell tagged check stands right below it, or its hint. Add check.NAME(NAME)."
+        if len({"optional" in cell.tags for cell in [exercise, *exercise.checks]}) > 1:
+            yield cells[exercise.id], "The check of an optional exercise is optional too. Tag both, or none."
+    for code in lesson.code:
+        if "check" in code.tags:
+            yield cells[code.id], "A check cell stands right below its exercise, or below its hint. Move it."
+
+
+@rule()
 def test_a_blank_is_in_a_function_or_a_class_or_binds_fresh_names(path):
-    """Then every cell that depends on a blank can be told from an unbound name (see lessonkit's hook)."""
-    bound = set()
+    """Then every cell that depends on a blank can be told from an unbound name."""
+    bound, region = set(), r"^### BEGIN SOLUTION$(.*?)^### END SOLUTION$"
     for cell in read(path).code():
-        solution = blank(read(path), cell)[1]
-        names = syntax.names(solution)[1]
-        if "exercise" in cell.tags and re.search(r"^### BEGIN SOLUTION", cell.source, re.MULTILINE):
-            region = re.findall(r"^### BEGIN SOLUTION$(.*?)^### END SOLUTION$", cell.source, re.MULTILINE | re.DOTALL)
-            around = syntax.names("\n".join(region))[1]
-            if around & bound:
-                yield cell, f"the blank binds {', '.join(sorted(around & bound))}, as an earlier cell does"
-            if not around:
-                yield cell, "the blank stands at top level and binds no name"
-            wanted = set(re.findall(r"(\w+) = \.\.\.", blank(read(path), cell)[0]))
+        learner, solution = blank(read(path), cell)
+        regions = re.findall(region, cell.source, re.MULTILINE | re.DOTALL)
+        if regions:
+            around = names("\n".join(regions))[1]
+            if not around or around & bound:
+                again = f"binds {', '.join(sorted(around & bound))}, as an earlier cell does"
+                yield cell, f"the blank stands at top level and {again if around else 'binds no name'}"
+            wanted = set(re.findall(r"(\w+) = \.\.\.", learner))
             if around - wanted:
                 yield cell, f"the learner is not told to bind {', '.join(sorted(around - wanted))}"
-        bound |= names
+        bound |= names(solution)[1]
 
 
 # ------------------------------------------------------------------------------------------------------ what is banned
 
 
-@lesson_0_too
-@by_line
+@rule()
 def test_no_catch_all_no_threads_no_matplotlib_no_semicolons(path):
     for cell in read(path).code():
         for node in ast.walk(ast.parse(cell.source)):
@@ -356,7 +295,7 @@ def test_no_catch_all_no_threads_no_matplotlib_no_semicolons(path):
                 caught = {ast.unparse(kind) if kind else "BaseException" for kind in kinds}
                 if caught & {"BaseException", "Exception", "NameError", "check.YourTurn"}:
                     yield cell, "'except' catches what says 'your turn'"
-            for module in syntax.modules(node):
+            for module in modules(node):
                 if re.match(r"threading|concurrent|_thread|asyncio", module):
                     yield cell, f"imports {module}: what waits for an answer cannot say so from there"
                 if module.startswith("matplotlib") and path in SOURCES:
@@ -364,17 +303,6 @@ def test_no_catch_all_no_threads_no_matplotlib_no_semicolons(path):
         tokens = tokenize.generate_tokens(io.StringIO(cell.source).readline)
         if any(a.string == ";" and b.type in (tokenize.NEWLINE, tokenize.COMMENT) for a, b in pairwise(tokens)):
             yield cell, "a line ends with ';', which nbval does not honour"
-
-
-@every_lesson
-@by_line
-def test_what_is_recorded_draws_nothing(path):
-    """`make runs` executes these cells; a figure belongs into the cell below, which reads the record."""
-    for cell in read(path).code("record"):
-        for node in ast.parse(cell.source).body:
-            if not isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.ImportFrom)):
-                if any(isinstance(n, ast.Name) and n.id == "plot" for n in ast.walk(node)):
-                    yield cell, "a cell tagged record draws. Split it"
 
 
 def files():
@@ -438,27 +366,22 @@ def broken(text, folder, exists):
     return dead
 
 
-@page_of_lesson_0_too
 @pytest.mark.parametrize("edition", ["learner", "solutions", "the learner's copy"])
+@pytest.mark.parametrize("path", EVERY, ids=lambda path: path.stem)
 def test_links_lead_somewhere(path, edition):
     folder = ROOT / {"learner": "notebooks", "solutions": "notebooks/solutions", "the learner's copy": "work"}[edition]
-    copies = {folder / part / f"{source.stem}.ipynb" for source in EVERY for part in ("", "solutions")}  # by make lab
-    if edition == "solutions":
-        copies = {folder / f"{source.stem}.ipynb" for source in EVERY}
     beside = folder.parent if edition == "solutions" else folder
+    copies = {folder / f"{source.stem}.ipynb" for source in EVERY}  # by make lab, or by a build
+    copies |= {folder / "solutions" / copy.name for copy in copies if edition != "solutions"}
     copies |= {beside / f"inventory_{form}.ipynb" for form in "ab"}
     exists = lambda there: there in copies if there.suffix == ".ipynb" else there.exists() and ROOT in there.parents
     cells = editions.notebook(read(path), "solutions" if edition == "solutions" else "learner").cells
-    links = broken("\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown"), folder, exists)
-    none_of(links, "These links lead nowhere. Correct the file, or the anchor: the heading with hyphens for blanks:")
-
-
-def test_links():
-    text = "[a](b.md) ![c [d]](e.png \"f\") <a href='g#h'>i</a> `[j](k)` [l](<m>)\n```\n[n](o)\n```\n"
-    assert links(text) == ["b.md", "e.png", "g#h", "m"]
-    source = SOURCES[0].stem
-    text = f"[a]({source}.ipynb) [b]({source}.ipynb#no) [c](none.md) [d](#Not-here) [e](https://no)\n## Not here\n"
-    assert broken(text, ROOT / "work", lambda there: there.stem == source) == [f"{source}.ipynb#no", "none.md"]
+    text = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    assert links(text), "a lesson leads to another one"
+    none_of(
+        broken(text, folder, exists),
+        "These links lead nowhere. Correct the file, or the anchor: the heading with hyphens for blanks:",
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------- outputs
@@ -466,7 +389,7 @@ def test_links():
 
 def built(path):
     """Return pairs (cell of the source, cell of the stored notebook)."""
-    target = editions.target(read(path), "solutions")
+    target = read(path).notebook("solutions")
     assert target.exists(), f"run `make notebooks`: {target.relative_to(ROOT)} is missing"
     stored = json.loads(target.read_text(encoding="utf-8"))["cells"]
     if [cell["id"] for cell in stored] != [cell.id for cell in read(path).cells]:
@@ -486,8 +409,7 @@ PYTHONS = re.compile(
 )
 
 
-@lesson_0_too
-@by_line
+@rule()
 def test_stored_outputs(path):
     """What the builder stores without a word: texts that change with Python, and a nan that nobody speaks of."""
     cells = [pair for pair in built(path) if pair[0].type == "code" or "nan" in pair[0].source]
@@ -501,28 +423,14 @@ def test_stored_outputs(path):
             yield cell, "shows nan, and nothing around it speaks of nan. Say where it comes from"
 
 
-# ----------------------------------------------------------------------------------------------- README and coverage
+# -------------------------------------------------------------------------------------------------------------- README
 
 
-@lesson_0_too
+@rule()
 def test_the_readme_names_every_lesson(path):
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     rows = [line for line in lines if line.startswith("|") and f"{path.stem}.ipynb" in line]
-    assert len(rows) == 1, f"README.md's table of lessons has {len(rows)} rows for {path.stem}, expected one. Add it."
-    assert re.search(rf"\| *{known(path).minutes}\b", rows[0]), (
-        f"README.md's row for {path.stem} has other minutes than the lesson, {known(path).minutes}. Correct it."
-    )
-
-
-def coverage():
-    """Return the rows of coverage.csv: what five public tutorials say and people get wrong, and where it is settled."""
-    with (ROOT / "tests/coverage.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def test_coverage_leads_to_sections_that_exist():
-    sections = {title.split()[0] for path in SOURCES for title in headings(path) if title not in ENDING}
-    deeper = [path for path in SOURCES if any(title.startswith("Deeper (") for title in headings(path))]
-    sections |= {f"{int(path.stem[:2])} Deeper" for path in deeper} | {REFERENCE.stem[:2]}
-    lost = [row for row in coverage() if not row["section"] or set(row["section"].split("; ")) - sections]
-    none_of(lost, "These rows of tests/coverage.csv name no section of the course. Say where it is settled now:")
+    if len(rows) != 1:
+        yield None, f"README.md's table of lessons has {len(rows)} rows for {path.stem}, expected one. Add it."
+    elif not re.search(rf"\| *{known(path).minutes}\b", rows[0]):
+        yield None, f"README.md's row has other minutes than the lesson, {known(path).minutes}. Correct it."

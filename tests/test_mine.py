@@ -17,7 +17,7 @@ import torch
 from filelock import FileLock
 
 import fromscratch
-from coursebuild import digest, editions, export, generated
+from coursebuild import digest, editions, generated, sources
 from coursebuild.source import blank
 from lessonkit import attempts, check, course, mine, places
 from lessonkit.kept import files, saving
@@ -56,7 +56,7 @@ def test_a_lesson_imports_from_mine_what_exercises_of_earlier_lessons_make(text,
 def test_a_lesson_depends_on_the_course_s_own_of_what_it_takes_from_mine(tmp_path):
     root = project(tmp_path, {"01_one": ONE, "02_tiny": TITLE + "# %%\nfrom lessonkit.mine import early\n"})
     generated.write(whole(root))
-    assert root / export.FOLDER / "one.py" in digest.depends(whole(root).lessons[1])
+    assert root / sources.FOLDER / "one.py" in digest.depends(whole(root).lessons[1])
 
 
 # ------------------------------------------------------------------------------------------------- without a learner

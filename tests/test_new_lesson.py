@@ -5,39 +5,37 @@ import shutil
 
 import pytest
 
-from coursebuild import new
+from coursebuild import new, source
 from tests.helpers import ROOT, python
 
-LAST = max((ROOT / "lessons_src/lessons").glob("[0-9]*")).stem
-NUMBER = f"{int(LAST[:2]) + 1:02}"
+NUMBER = f"{int(source.rooms()[-1].name[:2]) + 1:02}"
+RULES = ["tests/test_lessons.py", "tests/test_checks.py", "teaching/tests/test_plan.py"]
 
 
 @pytest.fixture
-def copy(tmp_path):
-    """Return a copy of the repository, without what is built of other lessons."""
+def run(tmp_path):
+    """Return a function that runs a module of a copy of the repository, which has no notebooks, and what it printed."""
     for name in ("conftest.py", "pyproject.toml", "README.md", "requirements.txt"):
         shutil.copy(ROOT / name, tmp_path)
     for name in ("tests", "data", "lessons_src", "teaching"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
-    return tmp_path
-
-
-def run(root, *arguments):
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(root / "lessons_src"), str(root)])}
-    return python("-m", *arguments, cwd=root, env=environment)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "lessons_src"), str(tmp_path)])}
+    return lambda *arguments: python("-m", *arguments, cwd=tmp_path, env=environment)
 
 
 @pytest.mark.trains
-def test_a_new_lesson_passes_the_rules(copy):
-    told = run(copy, "coursebuild.new", f"{NUMBER}_a_long_name_for_a_new_lesson", "How large is a row?")
+def test_a_new_lesson_passes_the_rules_and_its_checks_are_tested_before_it_is_built(run, tmp_path):
+    told = run("coursebuild.new", f"{NUMBER}_a_long_name_for_a_new_lesson", "How large is a row?")
     assert f"make check LESSON={NUMBER}" in told
-    assert run(copy, "coursebuild", "--check", NUMBER) == "all notebooks are as their sources say\n"
-    written = [*(copy / f"lessons_src/lessons/{NUMBER}_a_long_name_for_a_new_lesson").glob("*.py")]
-    assert len(written) == 3
-    run(copy, "ruff", "check", *map(str, written))
-    run(copy, "ruff", "format", "--check", *map(str, written))
-    rules = ["tests/test_lessons.py", "tests/test_checks.py", "teaching/tests/test_plan.py"]
-    assert " passed" in run(copy, "pytest", "-q", "-p", "no:cacheprovider", "--lesson", NUMBER, *rules)
+    run("coursebuild", "--no-kernel")
+    pytest_of_it = "pytest", "-q", "-p", "no:cacheprovider", "--lesson", NUMBER
+    assert " passed" in run(*pytest_of_it, "tests/test_checks.py", "-k", "mean_square_of_a_long_name")
+    run("coursebuild", NUMBER)
+    assert run("coursebuild", "--check", NUMBER) == "all notebooks are as their sources say\n"
+    room = tmp_path / f"lessons_src/lessons/{NUMBER}_a_long_name_for_a_new_lesson"
+    run("ruff", "check", str(room))
+    run("ruff", "format", "--check", str(room))
+    assert " passed" in run(*pytest_of_it, *RULES)
 
 
 @pytest.mark.parametrize(
@@ -53,9 +51,3 @@ def test_a_new_lesson_passes_the_rules(copy):
 )
 def test_what_cannot_be_a_lesson_is_refused_with_the_way_out(stem, title, words):
     assert words in new.refusal(stem, title, ROOT)
-
-
-def test_a_lesson_that_is_not_built_has_no_tests_yet(request):
-    (ours,) = (plugin for plugin in request.config.pluginmanager.get_plugins() if hasattr(plugin, "of_lesson"))
-    with pytest.raises(pytest.UsageError, match="make notebooks ARGS=99"):
-        ours.of_lesson("99", [])

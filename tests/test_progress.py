@@ -290,7 +290,8 @@ def test_the_page_has_a_row_a_learner_and_a_column_an_exercise(half, tiny, tmp_p
 
 
 @pytest.mark.parametrize(
-    "right, damaged, file", [((2,), (), "03_tiny_3.ipynb"), ((2, 3), (), "03_tiny_3.ipynb"), ((), (2, 3), lab.FIRST)]
+    "right, damaged, file",
+    [((2,), (), "03_tiny_3.ipynb"), ((2, 3), (), "03_tiny_3.ipynb"), ((), (2, 3), "02_tiny_2.ipynb")],
 )
 def test_lab_opens_the_first_lesson_that_is_not_finished(right, damaged, file, tiny, tmp_path):
     for number in (2, 3):

@@ -1,4 +1,4 @@
-"""The reference: every link leads to a section that speaks of it, and the index of misconceptions is coverage.csv.
+"""The reference: every link leads to a section that speaks of it.
 
 Each test lists all rows that are wrong, with what they name and what there is, so that a lesson whose sections have
 moved is followed in one go.
@@ -8,7 +8,7 @@ import re
 from functools import cache
 
 from tests.helpers import REFERENCE, SOURCES, read
-from tests.test_lessons import coverage, none_of, outside_fences
+from tests.test_lessons import none_of, outside_fences
 
 
 @cache
@@ -59,17 +59,6 @@ def test_every_link_of_a_row_leads_to_the_place_that_it_names():
                 ):
                     dead.append(f"{row}: [{text}] leads to lesson {number}, #{anchor}")
     none_of(dead, "These rows of the reference lead somewhere else, or nowhere:")
-
-
-def test_every_misconception_is_in_the_index_with_the_section_that_settles_it():
-    index, odd = {holds: linked(where) for _, holds, where in table("Index of misconceptions")}, []
-    for row in coverage():
-        if re.match("[A-Z]", row["id"]):
-            named, wanted = index.pop(row["sentence"], []), set(filter(None, row["section"].split("; ")))
-            # A link to a whole lesson names all its sections.
-            if named != sorted({s if s in named else lesson_of(s) for s in wanted}):
-                odd.append(f"{row['id']} {row['sentence']}: coverage.csv says {sorted(wanted)}, the index {named}")
-    none_of([*odd, *index], "The index and coverage.csv differ in these sentences or their sections:")
 
 
 def test_every_term_of_the_glossary_is_in_its_section():

@@ -13,9 +13,8 @@ from tests import test_lessons as rules
 from tests.helpers import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-PAGES = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split(
-    "\n"
-)[:-1]
+SHOWN = ["git", "ls-files", "*.md", ":!teaching/site/sphinx"]  # what is in there lies elsewhere on the site
+PAGES = subprocess.run(SHOWN, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
 def text(name):
@@ -73,11 +72,8 @@ def test_windows_runs_the_same_tests_as_make():
 
 
 def test_what_make_test_leaves_out_is_run_in_ci():
-    left_out = re.search(r"^LONG := (.*)$", text("Makefile"), re.MULTILINE)[1].split()
-    assert left_out and all((ROOT / path).exists() for path in left_out)
-    whole, other = re.findall(r"^make test\b(?!-).*?(?= #|$)", text(".ci/run"), re.MULTILINE)
-    assert whole == "make test LONG=" and other.startswith('make test ARGS="--other-processor notebooks/solutions ')
-    assert "$(or $(ARGS),$(LONG:%=--ignore=%))" in text("Makefile"), "with LONG empty and no ARGS, nothing is left out"
+    assert "$(or $(ARGS),$(if $(CI),,--quick))" in text("Makefile")
+    assert "\nexport CI=true" in text(".ci/run") and "\nmake test\n" in text(".ci/run")
 
 
 def test_the_readme_s_figure_is_one_of_the_course():
@@ -132,12 +128,8 @@ def test_binder_has_the_pinned_torch():
     assert f"pytorch-cpu={pins('requirements.txt')['torch']}\n" in text("binder/environment.yml")
 
 
-def test_both_licences_are_there_in_full():
-    assert "Permission is hereby granted" in text("LICENSE") and "LICENSE-CC-BY-4.0.txt" in text("LICENSE")
-    whole = text("LICENSE-CC-BY-4.0.txt")
-    assert re.findall(r"^Section (\d) --", whole, re.MULTILINE) == list("12345678")
-    assert whole.startswith("Attribution 4.0 International\n") and "Disclaimer of Warranties" in whole
-    assert set(PROJECT["license-files"]) == {"LICENSE", "LICENSE-CC-BY-4.0.txt"}
+def test_the_licences_are_those_that_are_declared():
+    assert all((ROOT / name).exists() for name in PROJECT["license-files"])
     assert " AND ".join(yaml.safe_load(text("CITATION.cff"))["license"]) == PROJECT["license"]
 
 

@@ -1,6 +1,5 @@
 """Recorded runs: written once, loaded for the same call only, run again on demand, and still reproduced today."""
 
-import contextlib
 import json
 import math
 import re
@@ -22,14 +21,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path / "data" / "runs"
 
 
-@contextlib.contextmanager
-def mode(value):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LESSON_RUNS", value)
-        yield
-
-
 CALLS = []
+EXACT = {"accuracy": 0, "loss": 1e-7, "table": 0}
 
 
 def sweep(seed, lr=0.1, sizes=(2, 3)):
@@ -37,34 +30,33 @@ def sweep(seed, lr=0.1, sizes=(2, 3)):
     return {"accuracy": 90.0 + seed, "loss": [seed * lr, 1 / 3], "table": [[1, 2, 3], [4, 5, len(sizes)]]}
 
 
-def record(function=sweep, seeds=range(3), **arguments):
-    with mode("record"):
-        return runs.load_or_run("toy", function, seeds=seeds, tolerance=0.01, **arguments)
+def other(change):
+    """Return the function of the record with other results."""
+    function = lambda seed, **arguments: sweep(seed, **arguments) | change
+    function.__name__ = "sweep"
+    return function
 
 
-def test_a_record_is_written_and_loaded_without_a_run(capfd):
-    written = record(lr=0.2, sizes=(4, 5))
-    assert re.fullmatch(r"toy.json: 3 seeds recorded in [\d.]+ s\n", capfd.readouterr().out)
+def run(function=sweep, seeds=(0, 1, 2), tolerance=0.01, mode="", **arguments):
     CALLS.clear()
-    loaded = runs.load_or_run("toy", sweep, seeds=[0, 1, 2], tolerance=0.01, lr=0.2, sizes=[4, 5])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LESSON_RUNS", mode) if mode else None
+        return runs.load_or_run("toy", function, seeds=seeds, tolerance=tolerance, **arguments)
+
+
+def test_a_record_is_written_and_loaded_without_a_run(folder, capfd):
+    written = run(lr=0.2, sizes=(4, 5), mode="record")
+    assert re.fullmatch(r"toy.json: 3 seeds recorded in [\d.]+ s\n", capfd.readouterr().out)
+    loaded = run(lr=0.2, sizes=[4, 5])
     assert CALLS == [] and capfd.readouterr() == ("", "")
-    assert {key: tuple(value.shape) for key, value in loaded.items()} == {
-        "accuracy": (3,),
-        "loss": (3, 2),
-        "table": (3, 2, 3),
-    }
-    assert all(value.dtype == torch.float64 for value in loaded.values())
-    assert all(torch.equal(loaded[key], written[key]) for key in written)
+    shapes = {"accuracy": (3,), "loss": (3, 2), "table": (3, 2, 3)}
+    assert {key: tuple(value.shape) for key, value in loaded.items()} == shapes
+    assert all(value.dtype == torch.float64 and torch.equal(value, written[key]) for key, value in loaded.items())
     assert loaded["loss"][2].tolist() == [0.4, 0.33333333]  # 8 digits
-
-
-def test_a_record_says_where_it_comes_from_and_nothing_private(folder):
-    record(lr=0.2)
     text = (folder / "toy.json").read_text()
     stored = json.loads(text)
     assert list(stored) == ["name", "function", "arguments", "seeds", "tolerance", "date", "machine", "results"]
-    assert (stored["seeds"], stored["tolerance"], stored["arguments"]) == ([0, 1, 2], 0.01, {"lr": 0.2})
-    assert set(stored["machine"]) == {"cpu", "torch", "threads"}
+    assert stored["arguments"] == {"lr": 0.2, "sizes": [4, 5]} and set(stored["machine"]) == {"cpu", "torch", "threads"}
     assert sum('"accuracy"' in line for line in text.splitlines()) == 3, "one line a seed"
     assert str(Path.home()) not in text and str(ROOT) not in text
     assert re.fullmatch(r"recorded on [\d-]{10} \(3 seeds, .+, torch .+\)", runs.note("toy"))
@@ -72,85 +64,68 @@ def test_a_record_says_where_it_comes_from_and_nothing_private(folder):
 
 
 def test_nan_and_infinity_survive():
-    def diverges(seed):
-        return {"loss": [1.0, math.inf, -math.inf, math.nan], "step": float("nan")}
-
-    record(diverges)
-    loaded = runs.load_or_run("toy", diverges, seeds=range(3), tolerance=0)
-    assert loaded["loss"][0].nan_to_num(7, 8, 9).tolist() == [1, 8, 9, 7] and loaded["step"].isnan().all()
-    with mode("verify"):
-        runs.load_or_run("toy", diverges, seeds=range(3), tolerance=0)
+    diverges = other({"loss": [1.0, math.inf, -math.inf, math.nan], "accuracy": math.nan})
+    run(diverges, mode="record")
+    loaded = run(diverges)
+    assert loaded["loss"][0].nan_to_num(7, 8, 9).tolist() == [1, 8, 9, 7] and loaded["accuracy"].isnan().all()
+    run(diverges, mode="verify")
 
 
 @pytest.mark.parametrize(
-    "other, words",
+    "call, words",
     [
         ({"lr": 0.3}, "recorded with arguments = {'lr': 0.2}, this call has arguments = {'lr': 0.3}"),
         ({"seeds": range(4)}, "recorded with seeds = [0, 1, 2], this call has seeds = [0, 1, 2, 3]"),
-        ({"function": lambda seed, lr: {}}, "recorded with function = sweep, this call has function = <lambda>"),
+        ({"function": len}, "recorded with function = sweep, this call has function = len"),
     ],
 )
-def test_another_call_than_the_recorded_one_is_refused(other, words):
-    record(lr=0.2)
-    call = {"function": sweep, "seeds": range(3), "lr": 0.2} | other
+def test_another_call_than_the_recorded_one_is_refused(call, words):
+    run(lr=0.2, mode="record")
     with pytest.raises(runs.RunsError) as caught:
-        runs.load_or_run("toy", tolerance=0, **call)
+        run(**{"lr": 0.2} | call)
     assert str(caught.value).startswith(f"toy.json was {words}. ")
     assert "make runs ARGS=toy" in str(caught.value) and "rerun=True" in str(caught.value)
 
 
 def test_a_missing_and_a_damaged_record_say_how_to_get_them(folder):
     with pytest.raises(runs.RunsError, match=r"^data/runs/toy.json is missing. .*`make runs ARGS=toy`.*rerun=True"):
-        runs.load_or_run("toy", sweep, seeds=range(3), tolerance=0)
+        run()
     folder.mkdir(parents=True)
     (folder / "toy.json").write_text("{")
     with pytest.raises(runs.RunsError, match=r"^data/runs/toy.json is damaged. .*git checkout -- data/runs/toy.json"):
-        runs.load_or_run("toy", sweep, seeds=range(3), tolerance=0)
+        run()
 
 
 def test_rerun_runs_every_seed_and_writes_nothing(folder, capfd):
     state = torch.random.get_rng_state()
-    CALLS.clear()
-    runs_again = runs.load_or_run("toy", sweep, seeds=[5, 7], tolerance=0, rerun=True)
-    assert CALLS == [5, 7] and runs_again["accuracy"].tolist() == [95, 97] and not folder.exists()
+    again = run(seeds=[5, 7], rerun=True)
+    assert CALLS == [5, 7] and again["accuracy"].tolist() == [95, 97] and not folder.exists()
     assert torch.equal(torch.random.get_rng_state(), state) and capfd.readouterr() == ("", "")
 
 
-def changed(change):
-    """Return the function of the record with other results."""
-    function = lambda seed: sweep(seed) | change
-    function.__name__ = "sweep"
-    return function
-
-
 def test_verify_runs_the_first_seed_and_compares(capfd):
-    record(seeds=[2, 3])
+    verify = dict(seeds=[2, 3], mode="verify")
+    run(seeds=[2, 3], mode="record")
     capfd.readouterr()
-    CALLS.clear()
-    with mode("verify"):
-        runs.load_or_run("toy", sweep, seeds=[2, 3], tolerance={"accuracy": 0, "loss": 1e-7, "table": 0})
-        assert CALLS == [2]
-        assert capfd.readouterr().out == "toy.json: seed 2 agrees\n"
-
-        drifted = changed({"loss": [0.2, 0.5]})
-        with pytest.raises(runs.RunsError) as caught:
-            runs.load_or_run("toy", drifted, seeds=[2, 3], tolerance=0.166)
-        words = "seed 2 gives loss = [0.2, 0.5] here, and the record says [0.2, 0.33333333]."
-        assert words in str(caught.value) and "up to 0.166 allowed" in str(caught.value)
-        runs.load_or_run("toy", drifted, seeds=[2, 3], tolerance=0.167)  # the gap is 1/6: no factor can hide there
-
-        for change, words in (
-            ({"loss": [math.nan, 0.5]}, "loss = [nan, 0.5]"),
-            ({"loss": [1.0]}, "loss = [1.0] here"),
-            ({"new": 1.0}, "returns accuracy, loss, table, new"),
-        ):
-            with pytest.raises(runs.RunsError, match=re.escape(words)):
-                runs.load_or_run("toy", changed(change), seeds=[2, 3], tolerance=1.0)
+    run(tolerance=EXACT, **verify)
+    assert CALLS == [2] and capfd.readouterr().out == "toy.json: seed 2 agrees\n"
+    drifted = other({"loss": [0.2, 0.5]})
+    run(drifted, tolerance=0.167, **verify)  # the gap is 1/6: no factor can hide there
+    words = "seed 2 gives loss = [0.2, 0.5] here, and the record says [0.2, 0.33333333]."
+    with pytest.raises(runs.RunsError, match=f"(?s){re.escape(words)}.*up to 0.166 allowed"):
+        run(drifted, tolerance=0.166, **verify)
+    for change, words in (
+        ({"loss": [math.nan, 0.5]}, "loss = [nan, 0.5]"),
+        ({"loss": [1.0]}, "loss = [1.0] here"),
+        ({"new": 1.0}, "returns accuracy, loss, table, new"),
+    ):
+        with pytest.raises(runs.RunsError, match=re.escape(words)):
+            run(other(change), tolerance=1.0, **verify)
 
 
 def test_an_unknown_mode_is_refused():
-    with mode("yes"), pytest.raises(ValueError, match="LESSON_RUNS is 'yes', expected"):
-        runs.load_or_run("toy", sweep, seeds=[1], tolerance=0)
+    with pytest.raises(ValueError, match="LESSON_RUNS is 'yes', expected"):
+        run(mode="yes")
 
 
 # ---------------------------------------------------------------------------------------------- the course's records

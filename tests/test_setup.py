@@ -96,18 +96,16 @@ def cells(path):
 
 
 def test_lab_copies_what_is_missing_and_never_overwrites(course):
+    """A copy says which Python it runs with, so that it is not modified as soon as it is opened."""
     (course / "work").mkdir()
     (course / "work/01_a.ipynb").write_text("mine")
-    assert lab.copy_missing(course) == ["02_b.ipynb"]
-    assert (course / "work/01_a.ipynb").read_text() == "mine"
-    assert cells(course / "work/02_b.ipynb") == ["# 02_b", "text"]
-    assert lab.copy_missing(course) == []
+    assert lab.copy_missing(course) == ["02_b.ipynb"] and lab.copy_missing(course) == []
+    assert (course / "work/01_a.ipynb").read_text() == "mine" and cells(course / "work/02_b.ipynb") == [
+        "# 02_b",
+        "text",
+    ]
     assert sorted(path.name for path in (course / "work").iterdir()) == ["01_a.ipynb", "02_b.ipynb", "solutions"]
-
-
-def test_a_copy_says_its_language_so_that_it_is_not_modified_when_it_is_opened(course):
-    lab.copy_missing(course)
-    language = nbformat.read(course / "work/01_a.ipynb", as_version=4).metadata.language_info
+    language = nbformat.read(course / "work/02_b.ipynb", as_version=4).metadata.language_info
     assert language.version == "{}.{}.{}".format(*sys.version_info[:3]) and language.pygments_lexer == "ipython3"
 
 
@@ -126,32 +124,24 @@ def test_solutions_are_looked_at_in_work(course):
     assert cells(mine / "02_b.ipynb") == ["# 02_b (solutions)", "answer", "my note"]
 
 
-def test_lab_says_which_copies_are_older_and_puts_the_new_one_beside(course):
+def test_lab_says_which_copies_are_older_and_puts_the_new_one_beside(course, monkeypatch):
     lab.copy_missing(course)
     assert lab.older(course) == []
-    written(course / "notebooks/02_b.ipynb", "# 02_b", "better", edition="second")
-    assert lab.older(course) == ["02_b.ipynb"]
+    for name in ("02_b", "inventory_a"):  # the second is no lesson
+        written(course / f"notebooks/{name}.ipynb", f"# {name}", "better", edition="second")
+    assert lab.copy_missing(course) == ["inventory_a.ipynb"] and lab.older(course) == ["02_b.ipynb"]
     assert lab.put_beside("2", course) == "02_b_second.ipynb"
+    assert lab.put_beside("inventory_a", course) == "inventory_a_second.ipynb"
     assert cells(course / "work/02_b.ipynb") == ["# 02_b", "text"]
     assert cells(course / "work/02_b_second.ipynb") == ["# 02_b", "better"]
-    with pytest.raises(lab.LabError, match="--new 7: there is no such lesson. There are 01, 02."):
+    with pytest.raises(lab.LabError, match="--new 7: there is no such lesson. There are 01, 02, inventory_a."):
         lab.put_beside("7", course)
-    (course / "work/02_b.ipynb").write_text("{")
-    assert lab.older(course) == [], "a damaged file is nobody's older edition"
-
-
-def test_a_notebook_that_is_no_lesson_has_its_name_for_new(course, monkeypatch, capsys):
-    written(course / "notebooks/inventory_a.ipynb", "# Before", "better", edition="second")
-    lab.copy_missing(course)
-    assert lab.put_beside("inventory_a", course) == "inventory_a_second.ipynb"
-    with pytest.raises(lab.LabError, match="--new in: there is no such lesson. There are 01, 02, inventory_a."):
-        lab.put_beside("in", course)
-    monkeypatch.setattr(lab, "copy_missing", lambda: ["inventory_a.ipynb"])
     monkeypatch.setattr(lab, "older", lambda: ["inventory_a.ipynb", "02_b.ipynb"])
-    monkeypatch.setattr(lab, "running", lambda: "somewhere")
-    assert lab.main([]) == 0
-    output = capsys.readouterr().out
-    assert "1 new notebook copied" in output and '--new inventory_a"' in output and '--new 02"' in output
+    told = "\n".join(lab._news(["inventory_a.ipynb"]))
+    assert "1 new notebook copied" in told and '--new inventory_a"' in told and '--new 02"' in told
+    (course / "work/02_b.ipynb").write_text("{")
+    monkeypatch.undo()
+    assert lab.older(course) == [], "a damaged file is nobody's older edition"
 
 
 def test_a_folder_that_cannot_be_written_is_said_in_a_sentence(course):
@@ -161,10 +151,10 @@ def test_a_folder_that_cannot_be_written_is_said_in_a_sentence(course):
 
 
 def test_lab_serves_the_repository_and_passes_arguments_on():
-    command = lab.command(["--no-browser", "--port=9999"])
+    command = lab.command(["--no-browser", "--port=9999"], "07_x.ipynb")
     assert command[0] == sys.executable and command[-2:] == ["--no-browser", "--port=9999"]
     assert f"--ServerApp.root_dir={ROOT}" in command
-    assert any(lab.FIRST in part for part in command) and (ROOT / "notebooks" / lab.FIRST).exists()
+    assert "--LabApp.default_url=/lab/tree/work/07_x.ipynb" in command
     assert ("--allow-root" in command) == (os.geteuid() == 0)
 
 

@@ -6,7 +6,7 @@ from html import unescape
 import nbformat
 import pytest
 
-from coursebuild import execution
+from coursebuild.source import environment
 from lessonkit import shown as kit
 from lessonkit.plot._style import luminance
 from lessonkit.shown import MARKS, OPACITY, TINTS, bound_names, box
@@ -127,7 +127,7 @@ outer()""",
 def shown(tmp_path_factory):
     """Return what each cell of CELLS put out, all run in one kernel."""
     folder = tmp_path_factory.mktemp("kernel")
-    return [cell.outputs for cell in executed([code for code, _ in CELLS], folder, **execution.environment(ROOT))]
+    return [cell.outputs for cell in executed([code for code, _ in CELLS], folder, **environment(ROOT))]
 
 
 def plain(lines):

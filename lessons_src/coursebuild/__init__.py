@@ -1,23 +1,25 @@
 """Build the course: from the lessons' sources to the two editions of its notebooks, and to the package fromscratch.
 
-    source    read one lesson and refuse what would build a wrong notebook
-    frame     what every lesson has and nobody writes: cards, the way on
-    options   predictions and recall questions: from a list of options to a question and a cell
-    manifest  what the kit knows of a lesson: lessonkit/course, which everybody reads who asks
-    minutes   how many minutes a section takes, by a model
-    syntax    what a piece of code imports, reads and binds, without running it
-    export    the export cells of the lessons, as the package fromscratch
-    generated all that is made without a kernel: written, or found to differ
-    records   the cells tagged record: training that is run once and loaded from data/runs
-    sources   all lessons together; one that is broken is set aside, and the others go on
-    digest    what a lesson's notebooks depend on, as one number
-    inventory the two notebooks of questions before and after the course
-    kernel    run a notebook
-    outputs   make what a cell has put out the same on every day, or refuse it
-    editions  make, run and write the learner edition and the solutions edition
-    stale     what is not as a build would leave it
-    budgets   how long a lesson and a cell may take
-    command   the command line, `python -m coursebuild`
+Five floors; a module imports from those below its own, and from lessonkit.course and lessonkit.program.
 
-One way only: nothing is ever read back from a notebook. The same source gives the same bytes on one machine.
+    __main__   the command line: build what changed, say what is stale, record the longer training runs
+
+    generated  what a build leaves: what it would change, and why; all that needs no kernel, written
+    minutes    how many minutes a lesson takes a learner, and whether it prints them: a command line
+
+    sources    all lessons together, and what they export to each other: the package fromscratch
+    editions   the learner edition and the solutions edition of a lesson: made, run and written
+    inventory  the two notebooks of questions before and after the course
+
+    frame      read a lesson, and add what nobody writes: lettered questions, cards, the way on
+    manifest   what the kit knows of a lesson, its minutes among it: lessonkit/course, which everybody reads who asks
+    notebooks  a notebook in a kernel and in its file: run it, make its outputs the same on every day, or refuse them
+    records    the cells tagged record: training that is run once and loaded from data/runs
+    new        write a new lesson, from the files in the folder skeleton: a command line
+
+    source     a lesson's cells, where they stand, and how it stops when it is wrong
+    digest     what a lesson's notebooks depend on beside its source, as one number
+
+One way only: nothing is read back from a notebook but how many pictures a cell draws. The same source gives the same
+bytes on one machine.
 """

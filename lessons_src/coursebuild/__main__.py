@@ -1,7 +1,91 @@
-"""Run the command line: python -m coursebuild."""
+"""The command line of the builder: python -m coursebuild."""
 
+import argparse
+import os
 import sys
 
-from coursebuild.command import main
+from coursebuild import editions, generated, records, sources
+from coursebuild.source import ROOT, LessonError
 
-sys.exit(main())
+ABOUT = """Build the course: lessons_src/lessons/NN_name/lesson.py -> notebooks/, notebooks/solutions/ and the package
+fromscratch. Without a name, build what changed. A lesson that is broken is named and left out; the others are built,
+and the exit status is 1. One that takes longer than editions.py allows is built; where the environment variable CI is
+set, the exit status is 1 for it, too."""
+EXAMPLES = """examples:
+  python -m coursebuild                 build what changed                              (make notebooks)
+  python -m coursebuild 02 03_epsilon   build these lessons, changed or not             (make notebooks ARGS="02 03")
+  python -m coursebuild --check         say what is stale or broken; starts no kernel   (part of make check)
+  python -m coursebuild --check 02      the same of one lesson                          (make check LESSON=02)
+  python -m coursebuild --no-kernel     write only fromscratch and what lessonkit knows   (part of make check)
+  python -m coursebuild --runs          record all longer training runs anew            (make runs)
+  python -m coursebuild --runs NAME     record only data/runs/NAME.json                 (make runs ARGS=NAME)
+"""
+
+
+def parser():
+    arguments = argparse.ArgumentParser(
+        prog="python -m coursebuild",
+        description=ABOUT,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    arguments.add_argument(
+        "names", nargs="*", metavar="NAME", help="a lesson (02 or 02_statistics); with --runs, a record"
+    )
+    what = arguments.add_mutually_exclusive_group()
+    what.add_argument("--check", action="store_true", help="only say what is stale or broken; exit status 1 if any is")
+    what.add_argument("--no-kernel", action="store_true", help="write all that no kernel is needed for, of all lessons")
+    what.add_argument("--runs", action="store_true", help="execute the cells tagged record, and write data/runs")
+    return arguments
+
+
+def main(arguments=None, root=ROOT):
+    """Do what the command line says; return the exit status."""
+    options = parser().parse_args(arguments)
+    course = sources.load(root)
+    with course.stopping():
+        if options.check:
+            return _check(course, options.names)
+        if options.runs:
+            records.record(course.lessons, options.names)
+        else:
+            named = course.stems(options.names)
+            with course.stopping():
+                generated.write(course)
+            if not options.no_kernel:
+                _build(course, named)
+    print(*course.errors, sep="\n", end="\n" if course.errors else "", file=sys.stderr)
+    return int(bool(course.errors))
+
+
+def _check(course, names):
+    """Say what is stale or broken, of the lessons that were named or of all; return the exit status."""
+    named = set(course.stems(names))
+    others = {name for room in course.paths if named and room.name not in named for name in (room.name, room.name[3:])}
+    stale = [
+        f"{path.relative_to(course.root).as_posix()}: {why}"
+        for path, why in generated.wrong(course).items()
+        if path.stem not in others
+    ]
+    broken = [str(error) for error in course.errors if not error.stems or error.stems - others]
+    print(*(broken + stale or ["all notebooks are as their sources say"]), sep="\n", flush=True)
+    if stale:  # what is broken has its own way out
+        only = f' ARGS="{" ".join(names)}"' if names else ""
+        print(f"Run `make notebooks{only}` and commit what it changes.", file=sys.stderr)
+    return int(bool(broken or stale))
+
+
+def _build(course, named):
+    """Build the lessons that were named, or those that changed."""
+    for lesson in list(course.lessons):
+        if lesson.stem in named if named else generated.wrong_notebooks(lesson):
+            with course.stopping():
+                over = editions.build(lesson)
+                generated.write(course)  # how many pictures it draws is known now
+                if over and os.environ.get("CI"):
+                    raise LessonError("\n".join(over), [lesson.stem])
+                print(*over, sep="\n", end="\n" if over else "")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -15,9 +15,9 @@ from typing import NamedTuple
 # Names of these packages may stand in any of several modules, which is loaded when a name is first asked for.
 LAZY = {"fromscratch": "fromscratch/[a-z]*.py", "lessonkit.mine": "fromscratch/[a-z]*.py"}
 LAZY["lessonkit.check"] = "lessons/*/checks.py"
-# Functions that get words for wrong answers and for broken lessons.
+# Functions that get words for wrong answers and for broken lessons; a declared check has them in its argument `wrong`.
 UNSEEN = {"misconceptions", "Misconception", "reject", "fail"}
-BUILDER, DATA = ("coursebuild.editions", "build"), "lessonkit.data"
+BUILDER = ("coursebuild.editions", "build")
 ALL = "*"
 IN_CODE = re.compile(r"\b_\w+|\w+(?=\()")  # names in a text that may be code: a check edits texts of right answers
 
@@ -52,11 +52,23 @@ def digest(lesson):
 
 def depends(lesson):
     """Return {path: what counts of it, as bytes} of all files that a lesson's notebooks depend on."""
-    root, files = lesson.root, _functions(lesson.root)
     cells = _module("", "\n".join(cell.source for cell in lesson.code()))
-    waiting = {BUILDER, *cells.imported.values()}.union(*(cell.asks for cell in cells.parts))
-    strings, asked, counts = set().union(*(cell.strings for cell in cells.parts)), set(), {}
-    modules = functools.cache(lambda name: _course(root, name))
+    counts, strings = _reached(lesson.root, {BUILDER, *cells.imported.values()}.union(*(c.asks for c in cells.parts)))
+    strings = strings.union(*(cell.strings for cell in cells.parts))
+    names = lambda path: {path.name, path.stem if path.parent.name == "runs" else path.name}  # a record has no suffix
+    there = [path for path in (lesson.root / "data").rglob("*") if path.is_file() and names(path) & strings]
+    whole = [lesson.file, lesson.root / "requirements.txt", *there]
+    return {path: path.read_bytes() if path.exists() else b"missing" for path in whole} | {
+        path: "\n".join(text for _, text in sorted(parts.items())).encode() for path, parts in counts.items()
+    }
+
+
+def _reached(root, waiting):
+    """Return ({path of a module: {place of a statement that counts: its text}}, all strings in them).
+
+    waiting: the (module, name) to begin with; what they read is reached from name to name.
+    """
+    modules, asked, counts, strings = functools.cache(lambda name: _course(root, name)), set(), {}, set()
     while waiting:
         name, what = waiting.pop()
         asked.add((name, what))
@@ -71,15 +83,9 @@ def depends(lesson):
             if name != "fromscratch" and (what in part.names or what == ALL or not part.names):
                 counts.setdefault(path, {})[at] = part.text
                 wanted |= part.asks
-                if name != DATA:  # it has the names of all files
-                    strings |= part.strings
+                strings |= part.strings
         waiting |= wanted - asked
-    strings |= {PurePosixPath(files[what]).name for name, what in asked if name == DATA and what in files}
-    there = sorted(path for path in (root / "data").rglob("*") if path.is_file())
-    whole = [lesson.file, root / "requirements.txt", *(path for path in there if path.name in strings)]
-    return {path: path.read_bytes() if path.exists() else b"missing" for path in whole} | {
-        path: "\n".join(text for _, text in sorted(parts.items())).encode() for path, parts in counts.items()
-    }
+    return counts, strings
 
 
 def _course(root, name):
@@ -87,15 +93,6 @@ def _course(root, name):
     base = root / "lessons_src" / name.replace(".", "/")
     path = next((path for path in (base.with_suffix(".py"), base / "__init__.py") if name and path.exists()), None)
     return path, _module(name, path.read_text(encoding="utf-8") if path else "")
-
-
-def _functions(root):
-    """Return {function of lessonkit.data: name of its file}, from its constant FILES; read, not imported: no torch."""
-    home = root / "lessons_src/lessonkit/data.py"
-    for node in ast.parse(home.read_text(encoding="utf-8")).body if home.exists() else ():
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "FILES":
-            return ast.literal_eval(node.value)
-    return {}
 
 
 class _Shown(ast.NodeTransformer):
@@ -150,8 +147,6 @@ def _part(statement, known):
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             strings.add(PurePosixPath(node.value).name)
             asks |= {known[word] for word in IN_CODE.findall(node.value) if word in known}
-        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("load_or_run", "note"):  # of a record
-            strings |= {f"{name.value}.json" for name in node.args[:1] if isinstance(name, ast.Constant)}
     names = {statement.name} if isinstance(statement, (ast.FunctionDef, ast.ClassDef)) else set()
     if isinstance(statement, ast.Assign) and not any(isinstance(node, ast.Call) for node in nodes):
         names = {getattr(target, "id", "") for target in statement.targets}

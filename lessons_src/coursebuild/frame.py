@@ -1,12 +1,137 @@
-"""What every lesson has and nobody writes: a card above each exercise, and the way on at the end."""
+"""Read a lesson, and add what nobody writes: lettered questions, a card above each exercise, and the way on.
+
+    # **Predict 1.1:** how much of the signal is left after fifty layers?
+    # - [ ] most of it :: A layer keeps 71 %, and 0.71 · 0.71 is 0.50 already.
+    # - [x] next to nothing :: Twenty-five halvings: 3e-8.
+
+becomes the question with the options a and b, and the cell `check.predict("1.1", "")`. The reasons are not in the
+notebook's sight: check.predict finds them in lessonkit.course. In a lesson that runs without the kit the options become
+folds that open on their reasons.
+"""
 
 import ast
+import functools
+import re
 
-from coursebuild.cells import Cell
-from lessonkit.course import CARD, REFERENCE
+from coursebuild.source import Cell, head, rooms, written
+from lessonkit.course import CARD, LETTERS, Question
+
+ASKS = re.compile(r"^\*\*(Predict|Recall) (\d+\.\d+):\*\* (?=\S)")
+OPTION = re.compile(r"- \[([ x])\] (\S.*?) :: (\S.*)")
+BOX = re.compile(r"^\s*[-*] \[.?\]")
 
 
-def card(lesson, cell):
+def read(path):
+    """Return a whole lesson, or refuse what would build a wrong notebook. path: its room."""
+    lesson = written(path)
+    cells, lesson.cells = lesson.cells, []
+    for cell in cells:
+        if cell.type == "markdown":
+            _ask(lesson, cell)
+        else:
+            lesson.cells += [*_card(lesson, cell), cell]
+    if lesson.code("exercise") and lesson.code("check"):  # sums up, at the end of Restart and Run All, what is right
+        lesson.cells.append(Cell("code", f'check.summary("{lesson.module}")', [], "how-far", 1, made=True))
+    lesson.cells += _way_on(lesson)
+    return lesson
+
+
+# ----------------------------------------------------------------------------------------------------------- questions
+
+
+def _ask(lesson, cell):
+    """Add to a lesson the cells that a Markdown cell becomes: before each question a new one ends with it."""
+    text, lines, at = [], cell.source.split("\n"), 0
+    while at < len(lines):
+        if ASKS.match(lines[at]):
+            question, first, at = _question(lesson, cell, lines, at)
+            asked = _shown(lesson, question)
+            whole = "\n\n".join(filter(None, ("\n".join(text).strip(), asked)))
+            ident, text = question.name.lower().replace(" ", "-").replace(".", "-"), []
+            ends = Cell("markdown", whole, list(cell.tags), f"{ident}-asked", cell.line, None, question, asked)
+            lesson.cells += [ends, *_answer(lesson, question, ident, cell.line + 1 + first)]
+            continue
+        if BOX.match(lines[at]):
+            lesson.fail(
+                cell.line + 1 + at,
+                "an option without its question. Begin the question above it with '**Predict 3.1:** ' or "
+                "'**Recall 3.1:** ', and leave no empty line between the options.",
+            )
+        text.append(lines[at])
+        at += 1
+    rest = "\n".join(text).strip()
+    if rest:
+        lesson.cells.append(Cell("markdown", rest, list(cell.tags), cell.id, cell.line))
+
+
+def _question(lesson, cell, lines, start):
+    """Return (the Question that begins at lines[start], where its first option stands, where it ends)."""
+    first = start + 1
+    while first < len(lines) and not BOX.match(lines[first]) and not ASKS.match(lines[first]):
+        first += 1
+    end = first
+    while end < len(lines) and BOX.match(lines[end]):
+        end += 1
+    options = [_option(lesson, cell.line + 1 + at, lines[at].strip()) for at in range(first, end)]
+    asks = ASKS.match(lines[start])
+    asked = "\n".join(lines[start:first])[asks.end() :].strip()
+    question = Question(asks[1], asks[2], asked, options, list(cell.tags))
+    fail = functools.partial(lesson.fail, cell.line + 1 + start)
+    if any(other.question and other.question.name == question.name for other in lesson.cells):
+        fail(f"{question.name} is asked twice. Give one of them another number.")
+    if not question.number.startswith(f"{int(lesson.number)}."):
+        fail(f"{question.name} is a number of a different lesson, expected {int(lesson.number)}.something.")
+    refuse_options(fail, question.name, options)
+    return question, first, end
+
+
+def _option(lesson, line, text):
+    option = OPTION.fullmatch(text)
+    if not option:
+        lesson.fail(
+            line,
+            f"{text!r} is not an option. Write '- [ ] what it says :: why that is not so', with '[x]' for the right "
+            "one.",
+        )
+    return {"text": option[2], "reason": option[3], "right": option[1] == "x"}
+
+
+def refuse_options(fail, name, options):
+    """Call fail with what is wrong with the options of a question, if anything is."""
+    if not 2 <= len(options) <= len(LETTERS):
+        fail(
+            f"{name} has {len(options)} options, expected two to four, right below the question, without an empty line "
+            "between. Each begins with '- [ ] '."
+        )
+    if sum(option["right"] for option in options) != 1:
+        fail(f"{name} needs exactly one right option: mark it '- [x]', and the others '- [ ]'.")
+
+
+def _answer(lesson, question, ident, line):
+    """Return the cell that takes a letter, in a list; none where a lesson runs without the kit."""
+    if lesson.alone:
+        return []
+    call = f'check.{question.kind.lower()}("{question.number}", "{{}}")'
+    right = next(letter for letter, option in question.by_letter.items() if option["right"])
+    return [Cell("code", call.format(right), ["predict"], ident, line, learner=call.format(""), made=True)]
+
+
+def _shown(lesson, question):
+    """Return the Markdown with which a cell asks a question."""
+    if not lesson.alone:
+        return question.markdown
+    folds = (
+        f"<details><summary><b>{letter}.</b> {option['text']}</summary>\n\n"
+        f"{'Right' if option['right'] else 'No'}: {option['reason']}\n\n</details>"
+        for letter, option in question.by_letter.items()
+    )
+    return "\n\n".join([f"**{question.name}:** {question.text}", *folds])
+
+
+# ---------------------------------------------------------------------------------------------------- cards, the way on
+
+
+def _card(lesson, cell):
     """Return the Markdown card that shows an exercise from afar, as a list of one cell; [] for any other cell."""
     if "exercise" not in cell.tags:
         return []
@@ -18,7 +143,7 @@ def card(lesson, cell):
         '<div class="alert alert-info">\n\n'
         f"**Exercise {number}** · {difficulty} · {minutes} min · {_what(lesson, cell.source)}\n\n</div>"
     )
-    return [Cell("markdown", text, [], ident, cell.line)]
+    return [Cell("markdown", text, [], ident, cell.line, made=True)]
 
 
 def _what(lesson, source):
@@ -40,33 +165,17 @@ def _what(lesson, source):
     return f"{kind} {listed}, run the cell, then the check below it." if listed else "Run the cell, then the check."
 
 
-def how_far(lesson):
-    """Return the cell that sums up, at the end of Restart and Run All, what is right so far; none without exercises."""
-    if not (lesson.code("exercise") and lesson.code("check")):
-        return []
-    return [Cell("code", f'check.summary("{lesson.module}")', [], "how-far", 1)]
-
-
-def what_next(lesson):
+def _way_on(lesson):
     """Return the cell that ends a lesson: where it goes on, and in the learner edition where its solutions are.
 
     It is in a list; none is in that of the reference.
     """
     if lesson.reference:
         return []
-    later = sorted(path for path in lesson.path.parent.glob("[0-9][0-9]_*") if path.stem > lesson.stem)
-    reference = [path for path in later if path.stem[3:] == REFERENCE]
-    after = [path for path in later if path not in reference]
-    if after:
-        title = (
-            (after[0] / "lesson.py")
-            .read_text(encoding="utf-8", errors="replace")
-            .partition("# # ")[2]
-            .partition("\n")[0]
-        )
-        on = f"**Next:** [{title}]({after[0].stem}.ipynb)"
-    else:
-        on = "**This was the last lesson.**"
-        on += "".join(f" To look things up: [the reference]({path.stem}.ipynb)" for path in reference)
+    later = {room.name: head(room) for room in rooms(lesson.root) if room.name > lesson.stem}
+    after = next((f"[{title}]({stem}.ipynb)" for stem, (title, tables) in later.items() if not tables), None)
+    on = f"**Next:** {after}" if after else "**This was the last lesson.**"
+    if not after:
+        on += "".join(f" To look things up: [the reference]({stem}.ipynb)" for stem in later)
     solutions = f"**Solutions**, for when you have tried: [solutions/{lesson.stem}](solutions/{lesson.stem}.ipynb)"
-    return [Cell("markdown", f"---\n{on}", [], "what-next", 1, learner=f"---\n{on} · {solutions}")]
+    return [Cell("markdown", f"---\n{on}", [], "what-next", 1, learner=f"---\n{on} · {solutions}", made=True)]

@@ -1,47 +1,98 @@
-"""What a build makes of the sources without running them: the package fromscratch, the manifest, the inventory."""
+"""What a build leaves in the repository: what it would change, and why; and all of it that needs no kernel, written.
 
-from coursebuild import export, inventory, manifest
-from coursebuild.editions import refuse_edited
+There is one way to tell that something is stale: `wrong`, which starts no kernel. A build makes the notebooks that it
+names, and --check prints it.
+"""
 
-HOMES = {export.FOLDER: "*.py", manifest.FOLDER: "**/*.json"}  # where nothing else lies
+import json
+
+from coursebuild import inventory, manifest, sources
+from coursebuild.digest import digest
+from coursebuild.editions import EDITIONS, notebook
+from coursebuild.notebooks import refuse_edited, text_of
+
+HOMES = {sources.FOLDER: "*.py", manifest.FOLDER: "**/*.json"}  # where nothing else lies
+ORPHAN = "no lesson makes it, delete it"
 
 
-def files(sources):
-    """Return {path: text} of all that the sources make; an error in one of them is kept with the others."""
-    texts = {sources.root / export.FOLDER / name: text for name, text in sources.package.items()}
-    texts |= manifest.files(sources)
-    with sources.stopping():
-        texts |= inventory.files(sources.root)
+def files(course):
+    """Return {path: text} of all that is made without a kernel: the package fromscratch, the manifest, the inventory.
+
+    An error in one of the sources is kept with the others.
+    """
+    texts = {course.root / sources.FOLDER / name: text for name, text in course.package.items()}
+    texts |= manifest.files(course)
+    with course.stopping():
+        texts |= inventory.files(course.root)
     return texts
 
 
-def unwanted(sources, texts):
-    """Return the files that no lesson makes, not even one that is broken just now."""
-    stopped = {name for stem in sources.stopped for name in (stem, stem[3:])}
-    there = [path for home, pattern in HOMES.items() for path in (sources.root / home).glob(pattern)]
-    return sorted(path for path in there if path not in texts and path.stem not in stopped)
-
-
-def differing(texts):
-    """Return {path: text} of the files that are not as they should be."""
-    return {path: text for path, text in texts.items() if not path.exists() or path.read_text(encoding="utf-8") != text}
-
-
-def write(sources):
-    """Write what would change, remove what no lesson makes, and overwrite no notebook that was edited."""
-    texts = files(sources)
-    for path in unwanted(sources, texts):
-        path.unlink()
-    for path, text in differing(texts).items():
+def write(course):
+    """Write the files that would change, remove those that no lesson makes, and overwrite no edited notebook."""
+    texts = files(course)
+    for path, why in wrong_files(course, texts).items():
+        if why == ORPHAN:
+            path.unlink()
+            continue
         if path.suffix == ".ipynb":
-            refuse_edited(path, sources.root)
+            refuse_edited(path, course.root)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="\n")
+        path.write_text(texts[path], encoding="utf-8", newline="\n")
 
 
-def stale(sources):
-    """Return what is not as a build would leave it, a line each."""
-    texts = files(sources)
-    wrong = dict.fromkeys(unwanted(sources, texts), "no lesson makes it, delete it")
-    wrong |= dict.fromkeys(differing(texts), "is not what the sources say. A build overwrites it: edit its source")
-    return [f"{path.relative_to(sources.root).as_posix()}: {why}" for path, why in sorted(wrong.items())]
+def wrong_files(course, texts):
+    """Return {path: why} of the files made without a kernel that are not as they should be. texts: see `files`."""
+    wrong = {}
+    for path, text in texts.items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            wrong[path] = "is not what the sources say. A build overwrites it: edit its source"
+    there = [path for home, pattern in HOMES.items() for path in (course.root / home).glob(pattern)]
+    return wrong | {path: ORPHAN for path in there if path not in texts and not course.stopped}
+
+
+def wrong_notebooks(lesson):
+    """Return {path: why} of the notebooks of a lesson that are not as a build would leave them."""
+    whole = digest(lesson)
+    reasons = {lesson.notebook(edition): _reason(lesson, edition, whole) for edition in EDITIONS}
+    return {path: why for path, why in reasons.items() if why}
+
+
+def wrong(course):
+    """Return {path: why} of all that is not as a build would leave it, of the lessons that are whole."""
+    found = wrong_files(course, files(course))
+    for lesson in course.lessons:
+        found |= wrong_notebooks(lesson)
+    ours = {room.name for room in course.paths}
+    home = course.root / "notebooks"
+    for path in home.rglob("*.ipynb"):
+        of_a_lesson = path.stem in ours and path.parent in (home, home / "solutions")
+        if not (of_a_lesson or path in inventory.notebooks(course.root) or ".ipynb_checkpoints" in path.parts):
+            found[path] = ORPHAN
+    return dict(sorted(found.items()))
+
+
+def _reason(lesson, edition, whole):
+    """Return why a notebook is not as a build would leave it, None if it is. whole: the lesson's digest."""
+    path = lesson.notebook(edition)
+    if not path.exists():
+        return "is missing"
+    raises = {"raises-exception"} if edition == "learner" else set()  # which cells have it there, only a run can tell
+    try:
+        old = json.loads(path.read_text(encoding="utf-8"))
+        cells = [_shown(cell, raises) for cell in old["cells"]]
+        run = any(c.get("outputs") or c.get("execution_count") for c in old["cells"])
+        mark = old["metadata"]["lesson"]["digest"]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return "was not made by coursebuild"
+    if cells != [_shown(cell, raises) for cell in notebook(lesson, edition).cells]:
+        return f"its cells are not those of {lesson.stem}"
+    if run and edition == "learner":
+        return "has been run, and the learner edition is stored without outputs"
+    return None if mark == whole else f"something that {lesson.stem} depends on has changed"
+
+
+def _shown(cell, raises):
+    """Return what a cell is: its text, its tags without those in `raises`, whether its code is folded as they say."""
+    tags = set(cell["metadata"].get("tags", ()))
+    folded = "hide-input" in tags and cell["metadata"].get("jupyter", {}).get("source_hidden", False)
+    return cell["id"], cell["cell_type"], text_of(cell), tags - raises, folded

@@ -11,10 +11,10 @@ import re
 
 import nbformat
 
-from coursebuild import minutes
-from coursebuild.cells import LessonError
-from coursebuild.editions import METADATA, fingerprint
-from coursebuild.options import refuse_options
+from coursebuild import manifest
+from coursebuild.frame import refuse_options
+from coursebuild.notebooks import METADATA, fingerprint
+from coursebuild.source import LessonError
 from lessonkit.course import Code, Section, Text
 from lessonkit.inventory.questions import FORMS, LETTERS, WORDS
 
@@ -127,8 +127,8 @@ def _minutes(form):
     answers = [cell for cell in form.cells if "predict" in cell.metadata.get("tags", ())]
     others = [cell for cell in form.cells if cell not in answers]
     items = [Text(c.source) if c.cell_type == "markdown" else Code(c.id, c.source) for c in others]
-    counted, _ = minutes.counts(Section("", 1, items=items))
-    return minutes.of(counted) + len(answers) / 3  # a letter alone: nothing is run, and no reason is read
+    counted, _ = manifest.counts(Section("", 1, items=items))
+    return manifest.minutes(counted) + len(answers) / 3  # a letter alone: nothing is run, and no reason is read
 
 
 def table(questions):

@@ -1,30 +1,37 @@
-"""The manifest: what the course knows of its lessons, a file a lesson, made from its source; lessonkit.course reads it.
+"""The manifest: what the course knows of a lesson, made from its source, with the minutes that its sections take.
 
 How many pictures a cell draws, which counts for the minutes, is read from the solutions edition as it was built last.
+
+Minutes are a model, the same for every lesson: reading at 100 words a minute (prose with formulas), 4 s for each line
+of code that is not folded, 45 s a figure, a minute a prediction or recall question, and 1.7 times the minutes on an
+exercise's card: the card says what the exercise itself takes, the rest goes into finding the way and being wrong.
+Calibrated on trials of all lessons as three kinds of learners would. Folded code and <details> do not count, nor the
+cell that leads back in a new kernel. Optional, and not part of the core, is a cell with the tag `optional`, an exercise
+among them, a paragraph whose bold first words say "(optional", and a section whose heading says so, up to the next
+heading of the same or a higher level.
 """
 
 import ast
 import json
 import re
+from collections import Counter
 
-from coursebuild import minutes, options
-from coursebuild.editions import target
-from coursebuild.source import blank
-from coursebuild.syntax import parse
-from lessonkit.course import CARD, Check, Code, Exercise, Lesson, Section, Text, stored
+from coursebuild.source import blank, parse
+from lessonkit.course import CARD, Check, Code, Exercise, Lesson, Question, Section, Text, stored
 
 FOLDER = "lessons_src/lessonkit/course"
-MADE = ("how-far", "what-next")  # cells at a lesson's end that nobody has written, see coursebuild.frame
 HEADING = re.compile(r"^```.*?^```|^(#+) ([^\n]+)$", re.MULTILINE | re.DOTALL)  # what is in a fence is none
 HINT = re.compile(r"<details><summary>Hint</summary>\s*(.*?)\s*</details>\s*", re.DOTALL)
 CALL = re.compile(r"check\.([a-z]\w*)\((.+)\)")
+PRINTED = re.compile(r"\*About (\d+) min(?:, in two sittings of (\d+) and (\d+))?\b")  # in a lesson's frame
+MINUTES = {"words": 1 / 100, "code": 4 / 60, "figures": 0.75, "questions": 1, "exercises": 1.7}
 
 
 def lesson(source):
     """Return the Lesson of a Source: what its notebooks hold, and what this means."""
-    sections, pictures = [], _pictures(target(source, "solutions"))
+    sections, pictures = [], _pictures(source.notebook("solutions"))
     for cell in source.cells:
-        if cell.id in MADE or cell.id.startswith("card-") or "predict" in cell.tags:
+        if cell.made:
             continue
         last = next((item for section in sections[-1:] for item in section.items[-1:]), None)
         if cell.type == "markdown":
@@ -38,9 +45,9 @@ def lesson(source):
             drawn = pictures.get(cell.id, 0)
             sections[-1].items.append(Code(cell.id, cell.source, folded=folded, tags=tags, pictures=drawn))
     for section in sections:
-        section.minutes, section.aside = (round(minutes.of(counts), 3) for counts in minutes.counts(section))
+        section.minutes, section.aside = (round(minutes(counted), 3) for counted in counts(section))
+    printed = PRINTED.search("\n".join(sections[0].texts))
     title = sections[0].heading.partition(" · ")[2]
-    printed = minutes.PRINTED.search("\n".join(item.text for item in sections[0].items if isinstance(item, Text)))
     return Lesson(source.stem, title, int(printed[1]) if printed else 0, sections)
 
 
@@ -63,9 +70,7 @@ def divide(sections, markdown, tags=()):
 
 def _text(source, sections, cell, last):
     """Add a Markdown cell to sections. last: the item before it, which its hint belongs to if that is an exercise."""
-    markdown = blank(source, cell)[0]
-    if cell.question:
-        markdown = markdown.removesuffix(options.shown(source, cell.question))
+    markdown = blank(source, cell)[0].removesuffix(cell.asked)
     hint = HINT.search(markdown) if isinstance(last, Exercise) else None
     if hint:
         last.hint = hint[1]
@@ -106,6 +111,43 @@ def _pictures(path):
         return {c["id"]: sum("image/png" in out.get("data", {}) for out in c.get("outputs", [])) for c in cells}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # stale, and said so
         return {}
+
+
+def counts(section):
+    """Return (what counts in a Section, what counts in its optional pieces): how many of each of MINUTES.
+
+    In a section that is optional as a whole there are no such pieces.
+    """
+    main, aside = Counter(words=_words(section.heading)), Counter()
+    for item in section.items:
+        into = aside if "optional" in item.tags and not section.optional else main
+        match item:
+            case Text():
+                for block in re.sub(r"<details>.*?</details>", "", item.text, flags=re.DOTALL).split("\n\n"):
+                    bold = re.match(r"\*\*[^*]*\(optional", block) and not section.optional
+                    (aside if bold else into)["words"] += _words(block)
+            case Question():
+                into.update(questions=1, words=_words(item.markdown))
+            case Exercise():
+                into.update(exercises=item.minutes, code=sum(map(_lines, [item, *item.checks])))
+            case Code():
+                unread = item.folded or "way-back" in item.tags
+                into.update(figures=item.pictures, code=0 if unread else _lines(item))
+    return main, aside
+
+
+def minutes(counted):
+    """Return the minutes of what counts() has counted."""
+    return sum(MINUTES[kind] * number for kind, number in counted.items())
+
+
+def _lines(cell):
+    return sum(bool(line.strip()) for line in cell.source.split("\n"))
+
+
+def _words(block):
+    plain = re.sub(r"!\[.*?\]\(.*?\)|\]\([^)]*\)", "", block)  # a link counts by its words, not by its address
+    return len(re.findall(r"[A-Za-z0-9$\\]+[^\s]*", plain))
 
 
 def files(sources):

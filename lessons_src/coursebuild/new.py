@@ -1,6 +1,6 @@
 """Write a new lesson that builds and passes every test, to be rewritten from there.
 
-    python -m coursebuild.new 17_name "A title"             (make lesson NEW=17_name TITLE="A title")
+    python -m coursebuild.new 17_name "A title"             (make lesson NEW=17_name TITLE="A title": and build it)
 
 It is made of the files in the folder skeleton, in which NN stands for the number, new_lesson for the name and TITLE for
 the title: one folder with the source, checks, answers and words. The README's table gets a row.
@@ -12,12 +12,9 @@ import re
 import sys
 from pathlib import Path
 
-from coursebuild import command
-from coursebuild.source import ROOT
+from coursebuild.source import ROOT, rooms
 
 SKELETON = Path(__file__).with_name("skeleton")
-ROOM = "lessons_src/lessons/NN_new_lesson"
-FILES = ("lesson.py", "checks.py", "answers.py", "words.md")
 ROW = (
     "| NN | [TITLE](notebooks/NN_new_lesson.ipynb) · [solutions](notebooks/solutions/NN_new_lesson.ipynb) | "
     "what one builds or sees | 6 | 3 |\n"
@@ -26,7 +23,7 @@ ROW = (
 
 def refusal(stem, title, root):
     """Return why there can be no such lesson, with the way out; None if there can."""
-    stems = [path.stem for path in sorted((root / "lessons_src/lessons").glob("[0-9]*"))]
+    stems = [room.name for room in rooms(root)]
     number = f"{int(stems[-1][:2]) + 1:02}"
     example = f'make lesson NEW={number}_name TITLE="A title"'
     named = re.fullmatch(r"(\d\d)_([a-z][a-z0-9_]*)", stem)
@@ -49,16 +46,16 @@ def write(stem, title, root):
     def filled(text):
         return text.replace("NN", stem[:2]).replace("new_lesson", stem[3:]).replace("TITLE", title)
 
-    (root / filled(ROOM)).mkdir()
-    homes = [f"{ROOM}/{name}" for name in FILES]
-    for name, home in zip(FILES, homes, strict=True):
-        text = (SKELETON / name).read_text(encoding="utf-8")
-        (root / filled(home)).write_text(filled(text), encoding="utf-8")
+    room = root / "lessons_src/lessons" / stem
+    room.mkdir()
+    for path in SKELETON.iterdir():
+        if path.is_file():
+            (room / path.name).write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
     readme = root / "README.md"
     old = readme.read_text(encoding="utf-8")
     at = list(re.finditer(r"^\| \d+ \| \[.*\n", old, re.MULTILINE))[-1].end()  # the last row of its table
     readme.write_text(old[:at] + filled(ROW) + old[at:], encoding="utf-8")
-    return [filled(home) for home in [*homes, readme.name]]
+    return [path.relative_to(root).as_posix() for path in [*sorted(room.iterdir()), readme]]
 
 
 def main(arguments=None, root=ROOT):
@@ -72,10 +69,8 @@ def main(arguments=None, root=ROOT):
         print(why, file=sys.stderr)
         return 1
     print("Written:", *write(options.stem, options.title, root), sep="\n  ")
-    print(
-        f"Try it with make check LESSON={options.stem[:2]}. The lesson before leads here now: make notebooks builds it."
-    )
-    return command.main([options.stem], root)
+    print(f"Try it with make check LESSON={options.stem[:2]}. The lesson before leads here: make notebooks builds it.")
+    return 0
 
 
 if __name__ == "__main__":

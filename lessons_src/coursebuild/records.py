@@ -8,9 +8,8 @@ import builtins
 import subprocess
 import sys
 
-from coursebuild.execution import environment
-from coursebuild.source import LessonError
-from coursebuild.syntax import names, parse
+from coursebuild.source import LessonError, environment, parse
+from lessonkit.program import names
 
 # Read the script from stdin and compile it under the name of the lesson: a traceback then shows the lesson's own lines.
 RUNNER = "import sys; exec(compile(sys.stdin.buffer.read(), sys.argv[1], 'exec'))"

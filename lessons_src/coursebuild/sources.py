@@ -1,16 +1,49 @@
-"""The sources of all lessons together. One that is broken is named and set aside, and the others go on."""
+"""All lessons together, and what they export to each other. One that is broken is set aside, and the others go on.
 
+The export cells of a lesson are a module of the package fromscratch, called as the lesson.
+"""
+
+import ast
+import builtins
 import contextlib
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coursebuild import export, records
-from coursebuild.source import ROOT, LessonError, read
+from coursebuild import frame, manifest, records
+from coursebuild.source import OWN, ROOT, LessonError, blank, imports, parse, rooms
+from lessonkit.course import CARD
+from lessonkit.program import modules, names
+
+FOLDER = "lessons_src/fromscratch"
+FORBIDDEN = re.compile(r"(matplotlib|lessonkit)\b")  # in export cells
+DATA = "from lessonkit import data"  # allowed: a model's shipped weights are found from there
+PACKAGE = '''"""What the course has built so far: its own solutions, not what a learner typed.
+
+Made by coursebuild from the lessons' export cells; a name is loaded when it is first asked for.
+"""
+
+import importlib
+
+_HOME = {
+%s}
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name):
+    if name not in _HOME:
+        raise AttributeError(f"fromscratch has no {name!r}; the lessons export: {', '.join(__all__)}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__():
+    return __all__
+'''
 
 
 @dataclass
 class Sources:
-    """The sources of a folder. root: it holds lessons_src, notebooks and data. paths: of all sources, in order.
+    """The sources of a folder. root: it holds lessons_src, notebooks and data. paths: of all rooms, in order.
 
     lessons: those that nothing is wrong with so far. errors: what is wrong with the others, a LessonError each.
     package: {file name: text} of fromscratch.
@@ -26,7 +59,7 @@ class Sources:
     def stopped(self):
         """The stems of the lessons that are broken."""
         good = {lesson.stem for lesson in self.lessons}
-        return [path.stem for path in self.paths if path.stem not in good]
+        return [path.name for path in self.paths if path.name not in good]
 
     @contextlib.contextmanager
     def stopping(self):
@@ -39,31 +72,140 @@ class Sources:
 
     def stems(self, names):
         """Return the stems of the lessons that are named, by 02 or 02_statistics."""
-        known = {name: path.stem for path in self.paths for name in (path.stem, path.stem[:2])}
+        known = {name: path.name for path in self.paths for name in (path.name, path.name[:2])}
         for name in names:
             if name not in known:
-                stems = ", ".join(path.stem for path in self.paths)
+                stems = ", ".join(path.name for path in self.paths)
                 raise LessonError(f"no lesson is called {name!r}. There are {stems}.")
         return [known[name] for name in names]
 
 
 def load(root=ROOT):
     """Return the Sources of a folder: every lesson read, and checked by itself and against the others."""
-    course = Sources(root, sorted(path.parent for path in (root / "lessons_src/lessons").glob("*/lesson.py")))
+    course = Sources(root, rooms(root))
     for path in course.paths:
         with course.stopping():
-            course.lessons.append(read(path))
+            course.lessons.append(frame.read(path))
     for what, tell in (("number", lambda source: source.number), ("name", lambda source: source.module)):
         first = {}
         for lesson in list(course.lessons):
             other = first.setdefault(tell(lesson), lesson)
             with course.stopping():
                 if other is not lesson:
-                    lesson.fail(
-                        1, f"{other.path.name} has the {what} {tell(lesson)} already. Rename one of them.", other
-                    )
+                    taken = f"{other.stem} has the {what} {tell(lesson)} already."
+                    lesson.fail(1, f"{taken} Rename one of them.", other)
     for lesson in list(course.lessons):
         with course.stopping():
             records.recorded(lesson)
-    course.package = export.package(course)
+    course.package = _package(course)
     return course
+
+
+# ------------------------------------------------------------------------------------------------ what a lesson exports
+
+
+def exported(lesson):
+    """Return (module text, {public name: line of its cell}) of a lesson's export cells; ("", {}) if it has none."""
+    home, wanted, body = {}, {}, []
+    for cell in lesson.code("export"):
+        for node in ast.walk(ast.Module(parse(lesson, cell), [])):
+            for module in filter(FORBIDDEN.match, modules(node)):
+                lesson.fail(cell.line, f"an export cell imports {module}. Do without: exports need torch only.")
+        body.append(CARD.sub("", blank(lesson, cell)[1]).strip())
+        read_here, bound_here = names(body[-1])
+        wanted |= {name: cell.line for name in read_here if name not in wanted}
+        home |= {name: cell.line for name in bound_here if name not in home}
+    if not body:
+        return "", {}
+    public = {name: home[name] for name in sorted(home) if not name.startswith("_")}
+    head = (
+        f'"""What lesson {int(lesson.number)} builds: {", ".join(public)}.\n\n'
+        f'Made by coursebuild from lessons_src/lessons/{lesson.stem}/lesson.py: edit the lesson, not this file.\n"""'
+    )
+    needed = _imported(lesson, {name: line for name, line in wanted.items() if name not in home})
+    return "\n\n\n".join(["\n\n".join(filter(None, [head, "\n".join(needed)])), *body]) + "\n", public
+
+
+def _imported(lesson, wanted):
+    """Return the import statements that bind what the export cells read and do not bind: {name: line of a cell}."""
+    known = {name: text.replace(OWN, "from fromscratch import ", 1) for name, (text, _) in imports(lesson).items()}
+    statements = []
+    for name, line in sorted(wanted.items()):
+        if name not in known:
+            if hasattr(builtins, name):
+                continue
+            lesson.fail(
+                line,
+                f"the export cell reads {name!r}, which no import statement and no export cell of this lesson binds. "
+                "Import it at the top of the lesson, or export it too.",
+            )
+        if FORBIDDEN.match(known[name].split()[1]) and known[name] != DATA:
+            only = "Do without: exports need torch only."
+            lesson.fail(line, f"the export cell reads {name!r} from '{known[name]}'. {only}")
+        statements.append(known[name])
+    return sorted(statements)
+
+
+# ------------------------------------------------------------------------------------------------ what they all export
+
+
+def _package(course):
+    """Return {file name: text} of the package fromscratch; {} while a lesson is broken.
+
+    Then the package stays as it is, and the other lessons build on that.
+    """
+    first, texts, answers = {}, {}, set()  # first: {name: (the lesson that exports it, its line)}
+    for lesson in list(course.lessons):
+        with course.stopping():
+            answers |= {(name, lesson.stem) for name in manifest.lesson(lesson).answers}
+            texts[f"{lesson.module}.py"], public = exported(lesson)
+            for name, line in public.items():
+                _refuse_taken(course, lesson, name, line, first.setdefault(name, (lesson, line)))
+    home = {name: lesson.stem for name, (lesson, _) in first.items()}
+    whole = not course.stopped
+    for lesson in list(course.lessons):
+        with course.stopping():
+            _refuse_imports(lesson, home, answers, whole)
+    if course.stopped:
+        return {}
+    rows = sorted((stem, name) for name, stem in home.items())
+    table = "".join(f'    "{name}": "{stem[3:]}",\n' for stem, name in rows)
+    return {name: text for name, text in texts.items() if text} | {"__init__.py": PACKAGE % table}
+
+
+def _refuse_taken(course, lesson, name, line, first):
+    """Refuse an export that is called as a module of the package, or as what another lesson exports first."""
+    other, there = first
+    if name in {path.name[3:] for path in course.paths}:
+        lesson.fail(line, f"{name!r} is what the module fromscratch.{name} is called. Rename the export.")
+    if other is not lesson:
+        taken = f"{name!r} is exported by lesson {other.number} already ({other.place(there)})."
+        lesson.fail(line, f"{taken} Rename one of them.", other)
+
+
+def _refuse_imports(lesson, home, answers, whole):
+    """Refuse what a lesson imports from fromscratch or lessonkit.mine in another form, or not from an earlier lesson.
+
+    home: {name: stem of the lesson that exports it}. answers: those of its items that an exercise makes, as pairs.
+    whole: whether all lessons are; a broken one may export what is in none.
+    """
+    for statement, line in imports(lesson).values():
+        imported = re.match(r"(?:import|from) (fromscratch|lessonkit\.mine)\b|from lessonkit import mine\b", statement)
+        if imported is None:
+            continue
+        package = imported[1] or "lessonkit.mine"
+        if not statement.startswith(f"from {package} import"):
+            lesson.fail(line, f"'{statement}' hides what it uses. Write 'from {package} import' and the names.")
+        name = statement.split()[3]
+        if name not in home:
+            if whole:
+                lesson.fail(line, f"no lesson exports {name!r}. Correct the name, or export it in an earlier lesson.")
+            continue
+        if home[name][:2] >= lesson.number:
+            lesson.fail(
+                line,
+                f"{name!r} is exported by lesson {home[name][:2]}, which is not an earlier one. "
+                "Define it here, or export it earlier.",
+            )
+        if package == "lessonkit.mine" and (name, home[name]) not in answers:
+            lesson.fail(line, f"no exercise makes {name!r}, so no learner has one. Import it from fromscratch.")

@@ -19,14 +19,6 @@ from lessonkit import _threads, places  # noqa: F401  _threads sets how many tor
 from lessonkit.shown import Told
 
 FOLDER, SUMS = places.data(), places.SUMS
-FILES = {  # what each function reads
-    "digits": "digits.npz",
-    "digits_split": "digits.npz",
-    "words": "words.txt.gz",
-    "magika_model": "magika/model.onnx",
-    "magika_labels": "magika/labels.txt",
-    "file_corpus": "file_corpus.json",
-}
 N_TEST = 500
 
 
@@ -87,7 +79,7 @@ def digits():
     as scikit-learn bundles it.
     Raises DataFileError if data/digits.npz is missing or damaged.
     """
-    content = _verified(FILES["digits"], "1,797 images of 8x8 pixels and their labels")
+    content = _verified("digits.npz", "1,797 images of 8x8 pixels and their labels")
     with np.load(io.BytesIO(content)) as arrays:
         images, labels = torch.from_numpy(arrays["images"]), torch.from_numpy(arrays["labels"])
     return images.float(), labels.long()  # (1797, 8, 8), (1797,)
@@ -118,7 +110,7 @@ def words():
     Source: SCOWL's American word list, from Debian's wamerican 2020.12.07-2 (data/LICENSE-SCOWL.txt).
     Raises DataFileError if data/words.txt.gz is missing or damaged.
     """
-    content = _verified(FILES["words"], "63,240 words, one a line")
+    content = _verified("words.txt.gz", "63,240 words, one a line")
     return gzip.decompress(content).decode("ascii").split()
 
 
@@ -130,7 +122,7 @@ def magika_model():
     Source: Google, package magika 1.0.3, models/standard_v3_3/model.onnx, unchanged (Apache-2.0, data/magika/NOTICE).
     Raises DataFileError if data/magika/model.onnx is missing or damaged.
     """
-    return _verified(FILES["magika_model"], "Magika's network, 3,163,737 bytes")
+    return _verified("magika/model.onnx", "Magika's network, 3,163,737 bytes")
 
 
 def magika_labels():
@@ -139,7 +131,7 @@ def magika_labels():
     Source: package magika 1.0.3, config.min.json, target_labels_space (Apache-2.0, data/magika/NOTICE).
     Raises DataFileError if data/magika/labels.txt is missing or damaged.
     """
-    return _verified(FILES["magika_labels"], "214 labels, one a line").decode("ascii").split()
+    return _verified("magika/labels.txt", "214 labels, one a line").decode("ascii").split()
 
 
 def file_corpus():
@@ -149,7 +141,7 @@ def file_corpus():
     noise: of our own writing and making (data/make_corpus.py).
     Raises DataFileError if data/file_corpus.json is missing or damaged.
     """
-    files = json.loads(_verified(FILES["file_corpus"], "the small files of many types"))
+    files = json.loads(_verified("file_corpus.json", "the small files of many types"))
     return {
         name: "".join(file["text"]).encode("utf-8") if "text" in file else base64.b64decode("".join(file["base64"]))
         for name, file in files.items()

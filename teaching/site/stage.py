@@ -10,7 +10,6 @@ from pathlib import Path
 import nbformat
 from PIL import Image
 
-from lessonkit.course import REFERENCE
 from teaching import material
 from teaching.site import colab, explorables, landing, pages
 from teaching.site.markdown import DATA, box
@@ -78,7 +77,7 @@ def _cards(folder, lessons):
 def _links(lesson, repository, slides):
     """Return the HTML below a title: where to get the lesson and where to run it."""
     name = f"{lesson.stem}.ipynb"
-    if lesson.module == REFERENCE:
+    if lesson.reference:
         return f'<p class="work"><a href="notebooks/{name}" download>Notebook</a></p>'
     links = {
         "Learner notebook": f'href="notebooks/{name}" download',

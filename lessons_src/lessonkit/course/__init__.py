@@ -19,7 +19,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 LETTERS = "abcd"  # of a question's options
-REFERENCE = "reference"  # the notebook of that name is there to look things up
+REFERENCE = "reference"  # the tag on the first cell of what is there to look things up, and is no lesson
 
 # An exercise's card, the first line of its cell: "# Exercise 3.1 · ●●○○○ · 5 min". In a source it is whole; a learner
 # may have changed what follows the number.
@@ -219,6 +219,11 @@ class Lesson(_Holder):
         return self.stem[3:]
 
     @property
+    def reference(self):
+        """Whether it is there to look things up: no lesson, so it has no exercises and no minutes."""
+        return any(REFERENCE in item.tags for item in self.sections[0].items)
+
+    @property
     def name(self):
         """The title up to its colon: "LayerNorm and BatchNorm"."""
         return self.title.partition(":")[0]
@@ -321,7 +326,7 @@ def pages(folder=FOLDER):
 @functools.cache
 def lessons(folder=FOLDER):
     """Return {stem: Lesson}, in order, without solutions."""
-    return {stem: lesson for stem, lesson in pages(folder).items() if lesson.module != REFERENCE}
+    return {stem: lesson for stem, lesson in pages(folder).items() if not lesson.reference}
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] tags=["trains"]
 # # 9 · A CNN on digits: what a norm buys, and what it does not
 #
 # A net of six convolutions and one linear layer is trained to read handwritten digits. So is a second net, with a LayerNorm between each convolution and its ReLU. All else is equal: the images and their order, the first weights, the learning rate. Guessing reads 10 %.

@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] tags=["trains"]
 # # 10 · Recurrent nets: the norm inside the loop
 #
 # A net reads rows of five coin tosses, 1 for heads and −1 for tails. After each toss it says what the next one will be. It learns from 1,200 random rows, and is tested on all 32 possible ones, with 128 next tosses in them.

@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] tags=["trains"]
 # # 11 · Transformers: where the norm goes
 #
 # A language model of twelve layers reads words letter by letter and says which letter comes next. It exists twice, with the same batches and the same optimizer. In one, each normalization layer (*norm* for short) stands *after* a sum, in the other *before* a function.

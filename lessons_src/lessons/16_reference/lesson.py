@@ -1,4 +1,4 @@
-# %% [markdown]
+# %% [markdown] tags=["reference"]
 # # 16 · Reference: to look things up
 #
 # Nothing to learn here, and no exercises: four tables, for when you look for a term, a fault, a test, or the place that settles a claim.

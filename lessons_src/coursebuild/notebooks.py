@@ -1,0 +1,174 @@
+"""A notebook in a kernel and in its file: run it, make what it has put out the same on every day, or refuse it."""
+
+import difflib
+import hashlib
+import json
+import os
+import re
+import tempfile
+import time
+
+from coursebuild.source import MARK, LessonError, environment
+
+METADATA = {
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+# With these PyTorch, MKL and oneDNN compute with other kernels, as they do on another processor: sums are taken in
+# another order, and last digits differ.
+OTHER_PROCESSOR = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE", "ONEDNN_MAX_CPU_ISA": "SSE41"}
+TIMEOUT = 600  # a cell that runs for more seconds is stopped, and its lesson is not built
+WIDGET = "application/vnd.jupyter.widget-view+json"
+NOT_COMPARED = {"image/png", "image/jpeg", WIDGET}
+IGNORED = "nbval-ignore-output"
+
+
+# ------------------------------------------------------------------------------------------------------------ a kernel
+
+
+def execute(lesson, book, folder, **settings):
+    """Run a notebook in place, errors included. Return {index of a code cell: its seconds}.
+
+    settings: environment variables of the kernel, beside the usual ones. A cell that hangs or dies stops the lesson.
+    """
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellTimeoutError
+    from traitlets.config import Config
+
+    config, seconds, started = Config(), {}, {}
+
+    def executed(cell, cell_index, execute_reply):
+        seconds[cell_index] = time.perf_counter() - started[cell_index]
+
+    with tempfile.TemporaryDirectory() as sockets:
+        if os.name == "posix":  # keeps the kernel's warning about TCP out of the log
+            config.KernelManager.transport, config.KernelManager.ip = "ipc", f"{sockets}/kernel"
+        client = NotebookClient(
+            book,
+            timeout=TIMEOUT,
+            kernel_name="python3",
+            allow_errors=True,
+            record_timing=False,
+            coalesce_streams=True,
+            store_widget_state=False,
+            resources={"metadata": {"path": str(folder)}},
+            config=config,
+            on_cell_start=lambda cell, cell_index: started.update({cell_index: time.perf_counter()}),
+            on_cell_executed=executed,
+        )
+        try:
+            client.execute(env=environment(lesson.root) | settings)
+        except (CellTimeoutError, RuntimeError) as error:  # the latter from a dead kernel, also from its shutdown
+            if not started:
+                lesson.fail(1, f"no kernel could be started ({error}). Try: python -m ipykernel --version")
+            why = "the kernel died in this cell. Look for an exit, or too much memory."
+            if isinstance(error, CellTimeoutError):
+                why = f"the cell ran for more than {TIMEOUT} s. Make it smaller."
+            lesson.fail(lesson.cells[max(started)].line, why)
+    return seconds
+
+
+# ------------------------------------------------------------------------------------------------------------- outputs
+
+
+def errors(cell):
+    """Return the errors that a cell has raised, as pairs (its type, its text)."""
+    return [(out.ename, out.evalue) for out in cell.get("outputs", []) if out.output_type == "error"]
+
+
+def place(cell, source):
+    """Return the line of the source at which a run solutions cell raised, as far as its traceback tells."""
+    shown = "\n".join(line for out in cell.outputs if out.output_type == "error" for line in out.traceback)
+    named = re.search(r"Cell In\[\d+\], line (\d+)", re.sub(r"\x1b\[[\d;]*m", "", shown))
+    lines = enumerate(source.source.splitlines(), source.line + 1)
+    kept = [number for number, line in lines if not MARK["code"].fullmatch(line)]
+    line = int(named[1]) - ("hide-input" in source.tags) if named else 0  # a folded cell has a line of its own first
+    return kept[line - 1] if 0 < line <= len(kept) else source.line
+
+
+def clean(lesson, cell, source):
+    """Make the outputs of a run cell reproducible; refuse those that cannot be."""
+    tags = cell.metadata.get("tags", [])
+    ignored, kept = IGNORED in tags, []
+    for out in cell.outputs:
+        data = out.get("data", {})
+        if out.output_type == "stream" and out.name == "stderr":
+            lesson.fail(source.line, f"the cell writes to stderr: {out.text.strip()[:300]!r}. Mend its cause.")
+        if re.search(r"\d%\||\dit \[", data.get("text/plain", "")) and not ignored:
+            bar = "the cell shows a progress bar. Add the tag nbval-ignore-output: then none of it is stored."
+            lesson.fail(source.line, bar)
+        if data.pop(WIDGET, None) and ignored:
+            continue  # a progress bar: its stored text would stay at 0 %
+        if out.output_type == "error":
+            out["traceback"] = [f"{out.ename}: {out.evalue}"]
+        out.get("metadata", {}).pop("execution", None)
+        shown = [out.get("text", ""), out.get("evalue", ""), *(data[kind] for kind in data if "image" not in kind)]
+        if re.search(r"\b0x[0-9a-f]{6,}", json.dumps(shown)) and not ignored:
+            address = "the output holds a memory address, which differs in every run. Show something else."
+            lesson.fail(source.line, address)
+        kept.append(out)
+    cell.outputs = [] if "timed" in tags else kept
+    cell.metadata.pop("execution", None)
+
+
+def compared(cell):
+    """Return what nbval compares of a cell that was run and cleaned: {stream, type or part of an error: its texts}."""
+    kept = {}
+    if IGNORED not in cell.metadata.get("tags", []):
+        for out in cell.get("outputs", []):
+            texts = {out.name: out.text} if out.output_type == "stream" else out.get("data", out)
+            for kind in texts.keys() - NOT_COMPARED - {"output_type", "traceback"}:
+                kept.setdefault(kind, []).append(texts[kind])
+    return kept
+
+
+def refuse_moved(lesson, cell, other, source):
+    """Refuse an output that differs where the math libraries use other kernels: both cells were run and cleaned."""
+    here, there = compared(cell), compared(other)
+    for kind in sorted(here.keys() | there.keys()):
+        if here.get(kind) == there.get(kind):
+            continue
+        texts = ["\n".join(map(str, run.get(kind, []))).splitlines() for run in (here, there)]
+        lines = list(difflib.ndiff(*texts))
+        first, second = ("\n".join(line[2:] for line in lines if line[0] == sign) for sign in "-+")
+        lesson.fail(
+            source.line,
+            f"the output depends on the processor. Here it has {first!r}, with other kernels of the math libraries "
+            f"{second!r}. Round a number that moves to what holds, draw it, or assert it with its margin.",
+        )
+
+
+# -------------------------------------------------------------------------------------------------------------- a file
+
+
+def stored(book):
+    """Return the text of a notebook's file."""
+    return json.dumps(book, sort_keys=True, indent=1, ensure_ascii=False) + "\n"
+
+
+def fingerprint(book):
+    """Return the SHA-256 of a notebook's cells: type and text, not tags and outputs."""
+    return hashlib.sha256(json.dumps([[c["cell_type"], text_of(c)] for c in book["cells"]]).encode()).hexdigest()
+
+
+def text_of(cell):
+    """Return the text of a cell of a stored notebook, which may be a list of lines."""
+    return "".join(cell["source"])
+
+
+def refuse_edited(path, root):
+    """Refuse to overwrite a notebook whose cells are not those that were written here."""
+    if not path.exists():
+        return
+    name = path.relative_to(root).as_posix()
+    try:
+        old = json.loads(path.read_text(encoding="utf-8"))
+        mine = old["metadata"]["lesson"]["cells"] == fingerprint(old)
+    except (ValueError, KeyError, TypeError):
+        mine = False
+    if not mine:
+        raise LessonError(
+            f"{name}: its cells are not those that coursebuild wrote, so it is not overwritten. To keep them: "
+            f"mkdir -p work && cp {name} work/mine_{path.name}. Then delete {name} and build again. "
+            "A lesson is changed in lessons_src/lessons."
+        )

@@ -1,0 +1,149 @@
+"""What a letter gets, how far a lesson is, and how many minutes it takes, by a lesson that was read from its source."""
+
+import pytest
+
+from coursebuild import manifest, minutes
+from coursebuild.__main__ import main as build
+from lessonkit import check, course
+from lessonkit.check import questions
+from lessonkit.course import Code, Exercise, Lesson, Question, Section, Text
+from tests.toy import CHECKED, TITLE, lesson, project
+
+ASKED = """# %% [markdown]
+# **Predict 2.1:** what comes out of `5, 5, 5`?
+# - [ ] ones :: That would take a mean of 0.
+# - [ ] zeros :: Look at the denominator: $0/0$.
+# - [x] nan :: The mean is 5 and the deviation 0.
+#
+# **Recall 2.1:** how many means?
+# - [x] 160 :: One for each token.
+# - [ ] 8 :: One for each sample.
+"""
+TWO = CHECKED + '# %% tags=["check"]\ncheck.shift(scale)\n' + CHECKED.replace("2.1", "2.2").replace("2-1", "2-2")
+
+
+@pytest.fixture
+def kit(tmp_path, monkeypatch):
+    """A kit that knows that lesson and no other."""
+    known = manifest.lesson(lesson(tmp_path, TITLE + TWO + ASKED))
+    monkeypatch.setattr(course, "lessons", lambda: {known.stem: known})
+    monkeypatch.setattr(questions, "answered", set())
+    return known
+
+
+ANSWERED = {  # a letter: what is said
+    "": "Predict 2.1: put the letter of your answer (a, b or c) between the quotes, and run this cell.\n",
+    "c": "Yes. The mean is 5 and the deviation 0.\n",
+    " C) ": "Yes. The mean is 5 and the deviation 0.\n",
+    "b": "Not quite. Look at the denominator: $0/0$.\n",
+    "d": "Predict 2.1: 'd' is none of its letters. Put a, b or c between the quotes, and run this cell.\n",
+}
+
+
+@pytest.mark.parametrize("letter", ANSWERED)
+def test_a_letter_gets_the_reason_of_its_option(letter, kit, capfd):
+    assert check.predict("2.1", letter) is None
+    assert capfd.readouterr() == (ANSWERED[letter], "")
+
+
+def test_recall_has_numbers_of_its_own(kit, capfd):
+    check.recall("2.1", "b")
+    assert capfd.readouterr().out == "Not quite. One for each sample.\n"
+    with pytest.raises(ValueError, match="there is no 'Predict 9.9'"):
+        check.predict("9.9", "a")
+
+
+def test_the_summary(kit):
+    assert [check.name for check in kit.exercises[0].checks] == ["scale", "shift"]
+    head = "1 of 2 exercises are right, in this kernel or kept."
+    assert questions.summary("tiny", {"scale"}) == f"{head} Not yet right here: 2.1. Questions answered: 0 of 2."
+    check.predict("2.1", "")
+    check.predict("2.1", "x")
+    check.recall("2.1", "b")
+    head = "2 of 2 exercises are right, in this kernel or kept."
+    assert questions.summary("tiny", {"scale", "shift"}) == f"{head} Questions answered: 1 of 2."
+    kit.exercises[0].optional = True
+    head = "1 of 1 exercises are right, in this kernel or kept."
+    assert questions.summary("tiny", {"scale"}) == f"{head} Optional: 2.1. Questions answered: 1 of 2."
+
+
+def test_a_check_remembers_that_an_answer_was_right_once(monkeypatch):
+    monkeypatch.setattr(check, "_passed", set())
+
+    def toy(answer):
+        if answer != 4:
+            raise check.NotYet("Not yet.")
+
+    remembering = check._judging("toy", toy)
+    for answer, passed in ((5, set()), (4, {"toy"}), (5, {"toy"})):
+        if answer == 4:
+            remembering(answer)
+        else:
+            with pytest.raises(check.NotYet):
+                remembering(answer)
+        assert check._passed == passed
+
+
+# ------------------------------------------------------------------------------------------------------------ minutes
+
+
+def timed(printed="*About 23 min", optional=3, stop=""):
+    """Return a Lesson of known minutes: a core with optional pieces, an optional section with one inside, an end."""
+    core = [
+        Code("c", "x = 1\n\ny = 2\nz = 3", pictures=2),
+        Code("d", "x = 1\n" * 50, folded=True),
+        Text("<details>" + "word " * 500 + "</details>"),
+        Code("e", "x = 1\n" * 50, tags=["way-back"]),
+        Question("Predict", "2.1", "", []),
+        Exercise("2.1", 2, 10, "# Exercise 2.1 · ●●○○○ · 10 min\nx = 1"),
+        Exercise("2.2", 2, 10, "# Exercise 2.2 · ●●○○○ · 10 min\nx = 1", tags=["optional"], optional=True),
+        Text("**Aside (optional).** " + "word " * 198),
+    ]
+    sections = [
+        Section("2 · Tiny", 1, items=[Text(f"{printed} " + "word " * 95)]),
+        Section("2.1 Core", 2, items=core),
+        Section(f"2.2 Deeper (optional, {optional} min)", 2, True, items=[Text("word " * 195)]),
+        Section("Inside", 3, True, "Deeper", items=[Text("word " * 99)]),
+        Section("What you have now", 2, items=[Text(f"word\n\n{stop}")]),
+        Section("Take-away", 2, items=[Text("word " * 99)]),
+    ]
+    for section in sections:
+        section.minutes, section.aside = map(manifest.minutes, manifest.counts(section))
+    return Lesson("02_tiny", "Tiny", 23, sections)
+
+
+def test_the_model_of_minutes():
+    core = 100 / 100 + 2 / 100 + 3 * 4 / 60 + 2 * 0.75 + 1 + 2 / 100 + 2 * 4 / 60 + 17 + 5 / 100 + 100 / 100
+    assert minutes.total(timed()) == pytest.approx(core, abs=0.05)
+    assert minutes.total(timed(), optional=True) == pytest.approx(2 + 2 + 1 + 17 + 2 * 4 / 60, abs=0.05)
+    assert [round(section.aside) for section in timed().sections] == [0, 19, 0, 0, 0, 0]
+    first, second = minutes.sittings(timed(stop="**You can stop here:** close it."))
+    assert (first + second, second) == (pytest.approx(core, abs=0.15), pytest.approx(1, abs=0.05))
+
+
+STOP = "**You can stop here:** close it."
+SAYS = [  # (what the frame prints, minutes in the heading of the optional section, the end of a sitting, lines told)
+    ("*About 23 min", 3, "", 0),
+    ("*About 25 min", 3, "", 1),
+    ("", 3, "", 1),
+    ("*About 23 min", 4, "", 0),
+    ("*About 23 min", 9, "", 1),
+    ("*About 22 min, in two sittings of 21 and 1", 3, STOP, 0),
+    ("*About 22 min, in two sittings of 15 and 7", 3, STOP, 1),
+    ("*About 22 min, in two sittings of 21 and 1", 3, "", 1),
+]
+
+
+@pytest.mark.parametrize("printed, optional, stop, lines", SAYS)
+def test_printed_minutes_are_held_against_the_model(printed, optional, stop, lines):
+    messages = minutes.wrong(timed(printed, optional, stop))
+    assert len(messages) == lines and all("Write" in line for line in messages)
+
+
+def test_the_command_lists_lessons_and_sections_and_says_what_there_is(tmp_path, capsys):
+    root = project(tmp_path, {"02_tiny": TITLE + TWO + "# %% [markdown]\n# ## 2.1 Words (optional)\n#\n# One.\n"})
+    assert build(["--no-kernel"], root) == 0 and minutes.main([], root) == 0
+    assert capsys.readouterr().out.startswith("02_tiny                  core 17.")
+    assert minutes.main(["02"], root) == 0 and "optional      2.1 Words (optional)" in capsys.readouterr().out
+    assert minutes.main(["99"], root) == 1
+    assert capsys.readouterr() == ("", "no lesson is called '99'. There are 02_tiny.\n")
