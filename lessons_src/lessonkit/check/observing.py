@@ -44,6 +44,14 @@ def outside(function):
     return function
 
 
+def _own_line(frames):
+    """Return the learner's own line among frames, the innermost, not one inside torch; "" where there is none."""
+    for frame in reversed(frames):
+        if "ipykernel" in frame.filename or frame.filename.startswith("<ipython"):
+            return (frame.line or linecache.getline(frame.filename, frame.lineno)).strip()
+    return ""
+
+
 def observe(probe, answer):
     """Run probe on answer quietly, and return what was seen; an exception that run itself lets out is seen, too.
 
@@ -86,13 +94,53 @@ def raised(error):
     mine = _hook.translate(error)
     if mine is not None:
         raise mine
-    line = ""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):  # the learner's own line, not one inside torch
-        if "ipykernel" in frame.filename or frame.filename.startswith("<ipython"):
-            line = (frame.line or linecache.getline(frame.filename, frame.lineno)).strip()
-            break
+    line = _own_line(traceback.extract_tb(error.__traceback__))
     text = str(error).strip().partition("\n")[0] if error.args != (None,) else ""  # exit() gives None
     return Raised(type(error).__name__, text, line)
+
+
+class _NotFinite(TorchFunctionMode):
+    """Remember the first call that makes nan or inf of finite numbers, and the learner's line that asks for it."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = ""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **kwargs or {})
+        if not self.first and isinstance(out, torch.Tensor) and out.is_floating_point() and not out.isfinite().all():
+            given = [item for item in args if isinstance(item, torch.Tensor) and item.is_floating_point()]
+            if all(item.isfinite().all() for item in given):
+                what, line = _why_not_finite(function.__name__, args, out), _own_line(traceback.extract_stack())
+                self.first = f"It begins with {what}{f', at `{line}`' if line else ''}."
+        return out
+
+
+def _why_not_finite(name, args, out):
+    """Say in words what a function has done that made nan, or inf: 0/0, the root of a negative number."""
+    nan, name = out.isnan().any(), name.strip("_").removeprefix("i").removeprefix("r")
+    if "div" in name:
+        return "nan: 0/0" if nan else "inf: a number divided by 0"
+    words = {
+        "sqrt": ("the root of a negative number", ""),
+        "sqrt or its reciprocal": ("", "1 divided by the root of 0"),
+        "log": ("the logarithm of a negative number", "the logarithm of 0"),
+        "exp": ("", "exp of a large number"),
+        "pow": ("a root of a negative number, as a power", "a negative power of 0"),
+        "var": ("the divisor D - 1, which is 0 for one number", ""),
+        "std": ("the divisor D - 1, which is 0 for one number", ""),
+    }
+    found = next((words[key][not nan] for key in words if key in name), "") or f"what {name} makes of it"
+    return f"{'nan' if nan else 'inf'}: {found}"
+
+
+def where_not_finite(probe, answer):
+    """Return a sentence that says which operation of an answer made the first nan or inf; "" where none is seen."""
+    watch = _NotFinite()
+    if not isinstance(answer, Observed):
+        with contextlib.suppress(Exception, SystemExit), quiet(), watch:
+            probe.run(answer)
+    return watch.first
 
 
 class Observed:

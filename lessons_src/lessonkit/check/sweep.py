@@ -102,6 +102,17 @@ def sweep(contract):
     return [probe_of(contract, case) for case in cases]
 
 
+@functools.cache
+def plain(contract):
+    """Return the plainest cases, of several sizes and numbers of axes, with their inputs to be shown."""
+    factors = contract.factors()
+    base = {name: choices[0] for name, choices in factors.items()}
+    cases = [base, *(base | {axis: size} for axis in contract.axes() for size in factors[axis] if 2 < size < 100)]
+    cases += [base | {"front axes": 2}] if 2 in factors.get("front axes", ()) else []
+    given = [{name: view(leaf) for name, (leaf, view) in _inputs(contract, case).items()} for case in cases]
+    return [replace(probe_of(contract, case), shown=shown) for case, shown in zip(cases, given, strict=True)]
+
+
 def probe_of(contract, case):
     """Return the Probe of one case."""
     probe = Probe(_label(contract, case), functools.partial(_run, contract, case), expect=None)

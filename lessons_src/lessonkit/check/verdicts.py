@@ -26,7 +26,7 @@ class NotYet(Told, AssertionError):
 def reject(what, why=None):
     """Raise NotYet with what happened, and why: a cause comes before it, any other explanation after it."""
     reason, _, repair = (why or "").partition(" | ")
-    lines = [reason, what] if reason.startswith(CAUSE) else [what, reason]
+    lines = [reason, what] if reason.startswith((CAUSE, "Your ", "It begins with ")) else [what, reason]
     if repair:
         lines.append(REPAIR + repair)
     raise NotYet("Not yet. " + "\n".join(filter(None, lines))) from None
