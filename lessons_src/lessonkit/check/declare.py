@@ -127,7 +127,12 @@ class Exercise:
         return None
 
     def _two(self, seen, probes, passed):
-        """Return a Misconception of two that come at once, where together they do what was seen; None if none do."""
+        """Return a Misconception of two that come at once, where together they do what was seen; None if none do.
+
+        A few verdicts or words are too little to tell two apart: numbers have to have been seen.
+        """
+        if not any(torch.is_tensor(value) and value.numel() > 3 for one in seen for value in one.values()):
+            return None
         until = time.monotonic() + 0.4
         for first, second in itertools.combinations(self.wrong, 2):
             if time.monotonic() > until:

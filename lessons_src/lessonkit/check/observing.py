@@ -11,13 +11,16 @@ import functools
 import inspect
 import io
 import linecache
+import random
 import threading
 import time
 import traceback
 import warnings
 from dataclasses import replace
 
+import numpy as np
 import torch
+from torch._tensor_str import PRINT_OPTS
 from torch.overrides import TorchFunctionMode
 
 from lessonkit import _hook
@@ -163,11 +166,36 @@ def derives(answer, base):
 
 
 # ---- what an answer may not do to the world
+def _print_options():
+    return dict(vars(PRINT_OPTS))
+
+
 WORLD = {
     "the default dtype (torch.set_default_dtype)": (torch.get_default_dtype, torch.set_default_dtype),
     "whether gradients are recorded (torch.set_grad_enabled)": (torch.is_grad_enabled, torch.set_grad_enabled),
     "the default device (torch.set_default_device)": (torch.get_default_device, torch.set_default_device),
     "how many threads torch uses (torch.set_num_threads)": (torch.get_num_threads, torch.set_num_threads),
+    "whether errors are traced (torch.autograd.set_detect_anomaly)": (
+        torch.is_anomaly_enabled,
+        torch.autograd.set_detect_anomaly,
+    ),
+    "whether only deterministic algorithms run (torch.use_deterministic_algorithms)": (
+        torch.are_deterministic_algorithms_enabled,
+        torch.use_deterministic_algorithms,
+    ),
+    "how tensors are printed (torch.set_printoptions)": (
+        _print_options,
+        lambda before: vars(PRINT_OPTS).update(before),
+    ),
+    # a seed changes the whole state, a draw only the place in it
+    "the seed of NumPy's generator (np.random.seed)": (
+        lambda: np.random.get_state()[1].tobytes(),
+        lambda before: np.random.set_state(("MT19937", np.frombuffer(before, np.uint32), 0)),
+    ),
+    "the seed of Python's generator (random.seed)": (
+        lambda: random.getstate()[1][:-1],
+        lambda before: random.setstate((3, (*before, 0), None)),
+    ),
 }
 
 

@@ -182,7 +182,7 @@ def _of_values(name, pairs):
 def _an_input(name, pairs):
     """Say that an output is an input as it came, or only centered."""
     for which in pairs[0][2].inputs:
-        given = [(mine, seen.inputs[which]) for mine, _, seen in pairs]
+        given = [(mine, seen.inputs.get(which)) for mine, _, seen in pairs]
         if not all(_is_numbers(item) and item.shape == mine.shape for mine, item in given):
             continue
         if all(_near(mine, item) for mine, item in given):
