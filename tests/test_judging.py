@@ -175,6 +175,95 @@ def test_an_exercise_of_several_parts_says_what_is_right_so_far(capfd):
     assert capfd.readouterr().out == "Right: Whole: 2 inputs.\n"
 
 
+# ---------------------------------------------------------------------- what would have made a wrong answer right
+
+
+ROW = exercise(
+    moments,
+    *(call(*case, returns=("mean", "var")) for case in (ROWS, CUBE)),
+    takes={"x": "... D"},
+    returns=("mean", "var"),
+)
+SHIFTED = exercise(
+    lambda x, shift: (center(x) + shift).exp(), call("3 rows of 5", draw(0, 3, 5), draw(1, 5), names=("x", "shift"))
+)
+BOTH = exercise(
+    moments,
+    *ROW.stages[0][0],
+    wrong="""
+    # the mean is that of all rows.
+    mean = x.mean().expand(*x.shape[:-1], 1)
+
+    # the variance is divided by D - 1.
+    var = x.var(-1, keepdim=True)
+    """,
+)
+RELATED = [  # (check, answer, what is told)
+    (
+        ROW,
+        lambda x: (x.mean(-1), x.var(-1, correction=0)),
+        "Your mean has lost an axis of size 1, the one that was reduced. Its numbers are right.",
+    ),
+    (ROW, lambda x: (x.mean(-1, keepdim=True), x.var(-1, keepdim=True)), "Your var is D/(D − 1) times the right one."),
+    (
+        ROW,
+        lambda x: (x.sum(-1, keepdim=True), moments(x)[1]),
+        "Your mean is D times the right one. Is that a sum where a mean is asked for?",
+    ),
+    (ROW, lambda x: (-moments(x)[0], moments(x)[1]), "Your mean is the right one with the other sign."),
+    (ROW, lambda x: (moments(x)[0], moments(x)[1].sqrt()), "Your var is the root of the right one."),
+    (ROW, lambda x: (moments(x)[0], 3 * moments(x)[1]), "Your var is 3 times the right one."),
+    (ROW, lambda x: (moments(x)[0], moments(x)[1] + 0.5), "Your var is the right one plus 0.5."),
+    (ROW, lambda x: moments(x)[::-1], "mean and var stand in each other's place."),
+    (CENTER, lambda x: x, "Your result is x itself."),
+    (
+        CENTER,
+        lambda x: x - x.mean(0, keepdim=True),
+        "Your result is what comes out if axis 0 is taken in the place of the last one.",
+    ),
+    (CENTER, lambda x: x - x.mean(), "Your result is what comes out if the whole tensor is taken as one row."),
+    (
+        SHIFTED,
+        lambda x, shift: center(x).exp(),
+        "Your result is what the right one is without shift: shift is not used.",
+    ),
+    (
+        BOTH,
+        lambda x: (x.mean().expand(*x.shape[:-1], 1), x.var(-1, keepdim=True)),
+        "the mean is that of all rows. And a second one: the variance is divided by D - 1.",
+    ),
+    (CENTER, lambda x: x / (x - x), "It begins with inf: a number divided by 0"),
+    (CENTER, lambda x: (x - 10).sqrt(), "It begins with nan: the root of a negative number"),
+]
+
+
+@pytest.mark.parametrize("judge, answer, words", RELATED)
+def test_how_an_answer_is_related_to_the_right_one_is_told_first(judge, answer, words):
+    assert told(judge, answer).removeprefix("Probable cause: ").startswith(words)
+
+
+def test_a_relation_that_does_not_hold_on_every_input_is_not_told():
+    text = told(ROW, lambda x: (moments(x)[0], moments(x)[1] * (2 if len(x) == 3 else 3)))
+    assert text.startswith("On 3 rows of 5: var[0] is")
+
+
+ERRORS = {  # what an answer does, and what it is told behind the error's own words
+    "lost its reduced axis": lambda x: draw(0, 3, 4) - draw(0, 3),
+    "has no such axis": lambda x: x.mean(4),
+    "holds whole numbers": lambda x: torch.tensor([1, 2]).mean(),
+    "stands for a value now": lambda x: (3)(x),  # noqa: F632
+    "No cell that has run binds this name": lambda x: nowhere(x),  # noqa: F821
+    "inner sizes of a product": lambda x: x @ x,
+    "an if asks for one truth value": lambda x: x if x > 0 else -x,
+    "NumPy has no gradients": lambda x: x.numpy(),
+}
+
+
+@pytest.mark.parametrize("words", ERRORS)
+def test_an_error_is_put_into_words(words):
+    assert words.lower() in told(CENTER, ERRORS[words]).lower()
+
+
 # ---------------------------------------------------------------------------------------------------------- the sweep
 
 
@@ -196,6 +285,16 @@ def keeping():
     def answer(x, weight, eps=1e-5):
         size = sizes.setdefault((x.shape, x.dtype, eps), x.detach().abs().sum())
         return right(x, weight, eps) * (1 + (size - x.abs().sum()).detach())
+
+    return answer
+
+
+def reusing():
+    buffers = {}
+
+    def answer(x, weight, eps=1e-5):
+        y = right(x, weight, eps)
+        return y if y.requires_grad else buffers.setdefault((y.shape, y.dtype), torch.empty_like(y)).copy_(y)
 
     return answer
 
@@ -228,6 +327,14 @@ BROKEN = {  # words of what is told: the answer, or a line that stands in the ri
     "random generator": "torch.manual_seed(3)",
     "default dtype": "torch.set_default_dtype(torch.float64)",
     "gradients are recorded": "torch.set_grad_enabled(False)",
+    "set_detect_anomaly": "torch.autograd.set_detect_anomaly(True)",
+    "use_deterministic_algorithms": "torch.use_deterministic_algorithms(True)",
+    "set_printoptions": "torch.set_printoptions(precision=2)",
+    "Python's random generator": "import random\nrandom.seed(0)",
+    "NumPy's random generator": "import numpy\nnumpy.random.seed(0)",
+    "whether x needs a gradient": "x.requires_grad_()",
+    "D = 64": off("17 < x.shape[-1] < 1000"),
+    "returned for the call before": reusing(),
 }
 
 

@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 
 from lessonkit import attempts, course, shown
-from lessonkit.check.misconceptions import listening
+from lessonkit.check.misconceptions import TWO, listening
 from lessonkit.check.observing import quiet
 from lessonkit.check.verdicts import CAUSE, REPAIR, NotYet, YourTurn, collecting
 
@@ -73,7 +73,7 @@ def _notes(exercise, answer, borrowed):
 
 def _named(lines, misconceptions):
     """Return the cause of the misconception that a rejection tells, else None."""
-    told = {line.removeprefix("Not yet. ").removeprefix(CAUSE) for line in lines}
+    told = {part for line in lines for part in line.removeprefix("Not yet. ").removeprefix(CAUSE).split(TWO)}
     causes = [misconception.cause.partition(" | ")[0] for misconception in misconceptions]  # a quiz writes both in one
     return next((cause for cause in causes if cause in told), None)
 

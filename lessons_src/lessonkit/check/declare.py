@@ -11,9 +11,12 @@ An answer to an exercise is observed and compared, in this order:
 """
 
 import functools
+import itertools
+import time
 
 import torch
 
+from lessonkit.check import relations
 from lessonkit.check.cases import (  # some are here for those who write checks
     Probe,
     call,
@@ -26,12 +29,12 @@ from lessonkit.check.cases import (  # some are here for those who write checks
     refusing,
     verdict_on,
 )
-from lessonkit.check.differences import problem, same
+from lessonkit.check.differences import NOT_FINITE, problem, same
 from lessonkit.check.layers import device_after_moving, of_a_layer
-from lessonkit.check.misconceptions import Misconception, announce, instead, misconceptions
-from lessonkit.check.observing import Observed, derives, observe, outside, raised, ready_made
+from lessonkit.check.misconceptions import Misconception, announce, both, instead, misconceptions
+from lessonkit.check.observing import Observed, derives, observe, outside, quiet, raised, ready_made, where_not_finite
 from lessonkit.check.questions import as_python, values
-from lessonkit.check.sweep import Contract, sweep
+from lessonkit.check.sweep import Contract, plain, sweep
 from lessonkit.check.verdicts import (
     CAUSE,
     REPAIR,
@@ -97,13 +100,16 @@ class Exercise:
             trouble = problem(mine, _known(probe, self.right), probe)
             if trouble:
                 seen += [observe(later, answer) for later in probes[len(seen) :]]
-                known = self._matching(seen, probes, passed)
+                known = self._matching(seen, probes, passed) or self._two(seen, probes, passed)
                 why = probe.why(mine) if callable(probe.why) else probe.why
-                told = CAUSE + known.told if known else trouble[1] or why or None
+                first = CAUSE + known.told if known else self._related(answer, seen, probes)
+                if not first and NOT_FINITE in str(trouble[1]):
+                    first = where_not_finite(probe, answer)
+                told = first or trouble[1] or why or None
                 if not known:  # an answer that PyTorch's own function makes may fail for reasons that nobody wrote
                     for theirs, instead_of_it in self._ready_made(answer, [probe]):
-                        told = f"PyTorch's own {theirs} made the result. {instead_of_it}"
-                reject(f"On {probe.label}: {trouble[0]}", told)
+                        first, told = None, f"PyTorch's own {theirs} made the result. {instead_of_it}"
+                reject(f"On {probe.label}: {trouble[0]}", told, bool(first))
 
     def _matching(self, seen, probes, passed):
         """Return the misconception that does what was seen; if none, one that does it but for the gradients, or None.
@@ -120,6 +126,40 @@ class Exercise:
                     if all(same(_known(p, wrong.answer), _known(p, self.right), p) for p in passed):
                         return wrong
         return None
+
+    def _two(self, seen, probes, passed):
+        """Return a Misconception of two that come at once, where together they do what was seen; None if none do.
+
+        A few verdicts or words are too little to tell two apart: numbers have to have been seen.
+        """
+        if not any(torch.is_tensor(value) and value.numel() > 3 for one in seen for value in one.values()):
+            return None
+        until = time.monotonic() + 0.4
+        for first, second in itertools.combinations(self.wrong, 2):
+            if time.monotonic() > until:
+                return None
+            pair = both(first, second)
+            if pair and all(same(a, observe(p, pair.answer), p) for a, p in zip(seen, probes, strict=True)):
+                if all(same(observe(p, pair.answer), _known(p, self.right), p) for p in passed):
+                    return pair
+        return None
+
+    def _related(self, answer, seen, probes):
+        """Return a sentence on how what was seen is related to what is right, None where no relation is known."""
+        everything = [relations.Seen(a, _known(p, self.right), p.shown) for a, p in zip(seen, probes, strict=True)]
+        names = everything[0].right.keys()
+        for case in plain(self.contract) if self.contract else []:
+            right = case.expect(self.right)[0]
+            if right.keys() <= names:
+                everything.append(relations.Seen(observe(case, answer), right, case.shown))
+        return relations.told(everything, None if isinstance(self.right, type) else self._again)
+
+    def _again(self, inputs):
+        """Ask the right answer about other inputs; return {output: value}."""
+        returns = self.contract.returns if self.contract else ("the result",)
+        with quiet():
+            out = self.right(*inputs.values())
+        return dict(zip(returns, [out] if len(returns) == 1 else out, strict=True))
 
     def _ready_made(self, answer, probes):
         """Return [(name, what to do)] of the first of PyTorch's functions by_hand that answer calls, [] if none."""

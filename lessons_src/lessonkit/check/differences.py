@@ -70,14 +70,41 @@ def _raised(what, value, right, probe):
         return f"{what} could not be computed ({value.kind}{text}).", why
     at = f", at `{cut(value.line, 80)}`" if value.line else ""
     instead = f" Expected {kind_of(right)}." if isinstance(right, Raised) else ""
-    why = _ANEW if re.search("(same|mixed) d(ata)?type|scalar type", value.text) else None
+    why = next((why for text, why in ERRORS.items() if re.search(text, f"{value.kind}: {value.text}")), None)
     return f"it raised {sentence(value.kind + at + text)}{instead} {inputs(probe)}".rstrip(), why
 
 
-_ANEW = (
-    "What a call makes is float32, though its inputs may be float64, and a layer that each call makes anew forgets "
-    "its weights."
-)
+ERRORS = {  # what the errors of Python and PyTorch say to a learner, where their own words do not
+    "must match the size of tensor|must be broadcastable|not broadcastable": "Two tensors do not line up. Has one lost "
+    "its reduced axis? With keepdim=True it stays, with the size 1, and 1 lines up with every size.",
+    "Dimension out of range": "A tensor has no such axis: a row has only one. Counted from the end, -1 is there in "
+    "every tensor.",
+    "could not infer output dtype|must be either a floating|expected a floating": "The tensor holds whole numbers, of "
+    "which torch takes no mean. Write 3.0 in the place of 3, or x.float().",
+    "TypeError: '(int|float|Tensor|tuple|NoneType|dict|list)' object is not callable": "A name that was a function "
+    "stands for a value now: was it bound anew, as in mean = 3? Give the value another name, and run the cell of the "
+    "function again.",
+    "NameError": "No cell that has run binds this name. Is it misspelled, or made in a cell above, perhaps a folded "
+    "one, that has not run?",
+    "UnboundLocalError": "The function assigns to this name further down, so it is a local one from the first line on.",
+    "missing .* required positional argument": "The check leaves out an argument that has a default in the exercise: "
+    "give it that default in the head of the function.",
+    "unexpected keyword argument": "The head of the function lacks an argument that the exercise names.",
+    "shapes cannot be multiplied|mat1 and mat2": "The inner sizes of a product do not agree. Is a matrix to be "
+    "transposed? nn.Linear keeps its weight as (out, in).",
+    "view size is not compatible": "view needs numbers that lie in order in memory; reshape copies them where they do "
+    "not.",
+    "same device": "A tensor is made on the CPU wherever x is. Make it from x: torch.ones_like(x), or device=x.device.",
+    "is ambiguous|Boolean value of Tensor": "An if asks for one truth value, and here are several. Use torch.where, or "
+    ".any() or .all().",
+    "Can't call numpy|requires grad. Use": "NumPy has no gradients: stay with torch's functions.",
+    "leaf Variable that requires grad|modified by an inplace": "An operation in place (+=, *=, or a name that ends in "
+    "_) changes what the gradient still needs. Make a new tensor: a = a - b.",
+    "(same|mixed) d(ata)?type|scalar type": "What a call makes is float32, though its inputs may be float64, and a "
+    "layer that each call makes anew forgets its weights.",
+    "NoneType' object has no attribute|unsupported operand .*NoneType": "Something is None here. Does an earlier "
+    "function lack its return, or may an argument be None?",
+}
 
 
 def _outputs_of(right):
@@ -152,15 +179,18 @@ def _alike(value, right):
         return False
 
 
+NOT_FINITE = "comes from"  # how a sentence on nan or inf begins
+
+
 def _not_finite(value, right):
     """Say where nan or inf comes from; not for a single number, which a check may have put together itself."""
     if value.dim() == 0 or value.isfinite().all() or not right.isfinite().all():
         return None
     if value.isnan().any():
         return (
-            "nan comes from 0/0, from inf - inf, from the root of a negative number, or from the slope of a root at 0."
+            f"nan {NOT_FINITE} 0/0, inf/inf or inf - inf, the root of a negative number, or the slope of a root at 0."
         )
-    return "inf comes from a division by 0, or from a number that is too large for its dtype."
+    return f"inf {NOT_FINITE} a division by 0, or a number that is too large for its dtype."
 
 
 def as_plain(value):

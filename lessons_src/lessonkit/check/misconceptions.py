@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 _listeners = []
+TWO = " And a second one: "  # between two causes that are told at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,11 +22,13 @@ class Misconception:
 
     cause: what is wrong, in plain words (a sentence or a question). repair: what to write instead, told when the same
         misconception comes again. answer: a function or class that makes the misconception; of a quiz, the wrong value.
+        edit: (the right answer, the lines that stand in it instead), where it was made so.
     """
 
     cause: str
     answer: Callable
     repair: str = ""
+    edit: tuple = ()
 
     @property
     def told(self):
@@ -63,8 +66,44 @@ def misconceptions(solution, text):
                 f"{solution.__name__}: {block!r} is not one misconception. Begin each with its cause in a comment, "
                 "leave an empty line before it and none before its lines of Python."
             )
-        misconceptions += [Misconception(cause, instead(solution, way), repair) for way in ways]
+        misconceptions += [Misconception(cause, instead(solution, way), repair, (solution, way)) for way in ways]
     return misconceptions
+
+
+@functools.lru_cache(10_000)
+def both(first, second):
+    """Return the Misconception of two at once, None where they change the same line or are no edits of one answer.
+
+    The causes are told in the order of the lines.
+    """
+    if not (first.edit and second.edit) or first.edit[0] is not second.edit[0] or first.cause == second.cause:
+        return None
+    solution, texts = first.edit[0], [first.edit[1], second.edit[1]]
+    lines = [{number for number, _ in _changed(solution, text)} for text in texts]
+    if lines[0] & lines[1]:
+        return None
+    one, other = (first, second) if min(lines[0], default=0) <= min(lines[1], default=0) else (second, first)
+    try:
+        answer = instead(solution, "\n".join(texts))
+    except (ValueError, SyntaxError):
+        return None
+    repair = " ".join(filter(None, (one.repair, other.repair)))
+    return Misconception(f"{one.cause}{TWO}{other.cause}", answer, repair)
+
+
+@functools.cache
+def _changed(solution, lines):
+    """Return the lines of a solution that an edit takes the place of, or before which it comes, as (number, text)."""
+    before = ast.unparse(ast.parse(_text(solution))).splitlines()
+    after = inspect.getsource(instead(solution, lines)).splitlines()
+    blocks = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
+    return [
+        (number, before[number])
+        for kind, i, j, *_ in blocks
+        if kind != "equal"
+        for number in range(i, max(j, i + 1))
+        if number < len(before)
+    ]
 
 
 def instead(solution, lines):

@@ -11,13 +11,16 @@ import functools
 import inspect
 import io
 import linecache
+import random
 import threading
 import time
 import traceback
 import warnings
 from dataclasses import replace
 
+import numpy as np
 import torch
+from torch._tensor_str import PRINT_OPTS
 from torch.overrides import TorchFunctionMode
 
 from lessonkit import shown
@@ -42,6 +45,14 @@ def outside(function):
     """Return a function that an answer is given to ask, marked: a jail gets a way to call it, and not the function."""
     function.stays_outside = True
     return function
+
+
+def _own_line(frames):
+    """Return the learner's own line among frames, the innermost, not one inside torch; "" where there is none."""
+    for frame in reversed(frames):
+        if "ipykernel" in frame.filename or frame.filename.startswith("<ipython"):
+            return (frame.line or linecache.getline(frame.filename, frame.lineno)).strip()
+    return ""
 
 
 def observe(probe, answer):
@@ -86,13 +97,52 @@ def raised(error):
     mine = shown.translate(error)
     if mine is not None:
         raise mine
-    line = ""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):  # the learner's own line, not one inside torch
-        if "ipykernel" in frame.filename or frame.filename.startswith("<ipython"):
-            line = (frame.line or linecache.getline(frame.filename, frame.lineno)).strip()
-            break
+    line = _own_line(traceback.extract_tb(error.__traceback__))
     text = str(error).strip().partition("\n")[0] if error.args != (None,) else ""  # exit() gives None
     return Raised(type(error).__name__, text, line)
+
+
+class _NotFinite(TorchFunctionMode):
+    """Remember the first call that makes nan or inf of finite numbers, and the learner's line that asks for it."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = ""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **kwargs or {})
+        if not self.first and isinstance(out, torch.Tensor) and out.is_floating_point() and not out.isfinite().all():
+            given = [item for item in args if isinstance(item, torch.Tensor) and item.is_floating_point()]
+            if all(item.isfinite().all() for item in given):
+                what, line = _why_not_finite(function.__name__, out), _own_line(traceback.extract_stack())
+                self.first = what and f"It begins with {what}{f', at `{line}`' if line else ''}."
+        return out
+
+
+def _why_not_finite(name, out):
+    """Say in words what a function has done that made nan, or inf: 0/0; "" where the name does not say it."""
+    nan, name = out.isnan().any(), name.strip("_").removeprefix("i").removeprefix("r")
+    if "div" in name:
+        return "nan: 0/0" if nan else "inf: a number divided by 0"
+    words = {
+        "sqrt": ("the root of a negative number", "1 divided by the root of 0"),
+        "log": ("the logarithm of a negative number", "the logarithm of 0"),
+        "exp": ("", "exp of a large number"),
+        "pow": ("a root of a negative number, as a power", "a negative power of 0"),
+        "var": ("the divisor D - 1, which is 0 for one number", ""),
+        "std": ("the divisor D - 1, which is 0 for one number", ""),
+    }
+    found = next((words[key][not nan] for key in words if key in name), "")
+    return found and f"{'nan' if nan else 'inf'}: {found}"
+
+
+def where_not_finite(probe, answer):
+    """Return a sentence that says which operation of an answer made the first nan or inf; "" where none is seen."""
+    watch = _NotFinite()
+    if not isinstance(answer, Observed):
+        with contextlib.suppress(Exception, SystemExit), quiet(), watch:
+            probe.run(answer)
+    return watch.first
 
 
 class Observed:
@@ -115,11 +165,27 @@ def derives(answer, base):
 
 
 # ---- what an answer may not do to the world
+def _print_options():
+    return dict(vars(PRINT_OPTS))
+
+
 WORLD = {
     "the default dtype (torch.set_default_dtype)": (torch.get_default_dtype, torch.set_default_dtype),
     "whether gradients are recorded (torch.set_grad_enabled)": (torch.is_grad_enabled, torch.set_grad_enabled),
     "the default device (torch.set_default_device)": (torch.get_default_device, torch.set_default_device),
     "how many threads torch uses (torch.set_num_threads)": (torch.get_num_threads, torch.set_num_threads),
+    "whether errors are traced (torch.autograd.set_detect_anomaly)": (
+        torch.is_anomaly_enabled,
+        torch.autograd.set_detect_anomaly,
+    ),
+    "whether only deterministic algorithms run (torch.use_deterministic_algorithms)": (
+        torch.are_deterministic_algorithms_enabled,
+        torch.use_deterministic_algorithms,
+    ),
+    "how tensors are printed (torch.set_printoptions)": (
+        _print_options,
+        lambda before: vars(PRINT_OPTS).update(before),
+    ),
 }
 
 
@@ -158,12 +224,31 @@ def limit(seconds):
 
 
 @contextlib.contextmanager
-def watched(changes):
-    """Append to changes what the block sets for all of PyTorch and does not set back; set it back."""
-    before = {what: get() for what, (get, _) in WORLD.items()}
+def _seeding(module, whose, changes):
+    """Notice whether the block seeds a generator that everybody draws from; to draw from it is no harm."""
+    seed = module.seed
+
+    def noticed(*args, **kwargs):
+        changes.append(f"{whose} random generator, which the whole notebook draws from (random.seed)")
+        return seed(*args, **kwargs)
+
+    module.seed = noticed
     try:
         yield
     finally:
+        module.seed = seed
+
+
+@contextlib.contextmanager
+def watched(changes):
+    """Append to changes what the block sets for all of PyTorch and does not set back; set it back."""
+    before = {what: get() for what, (get, _) in WORLD.items()}
+    states = np.random.get_state(), random.getstate()
+    try:
+        with _seeding(np.random, "NumPy's", changes), _seeding(random, "Python's", changes):
+            yield
+    finally:
+        np.random.set_state(states[0]), random.setstate(states[1])
         for what, (get, put) in WORLD.items():
             if get() != before[what]:
                 changes.append(what)

@@ -52,9 +52,64 @@ def _form(value, expected, key, slips):
         text = value.strip().lower() if isinstance(value, str) else value
         if text not in [word.lower() for word in words]:
             return f"The answer is one of the words {', '.join(map(repr, words))}."
-    if isinstance(right, (int, float)) and isinstance(_as_number(value), str):
+    number = _as_number(value)
+    if isinstance(right, (int, float)) and isinstance(number, str):
         return "The answer is a number."
+    if isinstance(right, (int, float)) and type(number) in (int, float):
+        return _related(number, right) or _neighbor(number, expected, key)
+    if isinstance(right, tuple) and isinstance(as_python(value), list) and isinstance(as_python(right), list):
+        return _of_several(as_python(value), as_python(right)) or _neighbor(as_python(value), expected, key)
     return None
+
+
+RELATIONS = {  # what a wrong number asks back, where it is so related to the right one
+    "Is its sign right?": lambda right: -right,
+    "Is a square, or a root, missing or too much?": lambda right: right**2,
+    "Is a root, or a square, missing or too much?": lambda right: abs(right) ** 0.5,
+    "What is divided by what?": lambda right: 1 / right,
+    "A share, or percent?": lambda right: 100 * right,
+    "Percent, or a share?": lambda right: right / 100,
+    "That is what is left. Asked is the other part.": lambda right: 1 - right if abs(right) <= 1 else 100 - right,
+    "You are off by a factor of 2.": lambda right: 2 * right,
+    "Off by a factor of 2.": lambda right: right / 2,
+    "You are off by one.": lambda right: right + 1,
+    "Off by one.": lambda right: right - 1,
+}
+
+
+def _related(number, right):
+    """Ask back what a number suggests that is related to the right one; None where no relation is known."""
+    with contextlib.suppress(OverflowError):
+        for told, function in RELATIONS.items() if right else ():
+            other = function(right)
+            if abs(number - other) <= 1e-3 * abs(other) and (isinstance(right, int) or "one" not in told):
+                return told
+    return None
+
+
+def _of_several(given, right):
+    """What several numbers suggest: another order, another count, the same relation in each."""
+    if len(given) != len(right):
+        return f"You give {len(given)}, and {len(right)} are asked for."
+    if any(
+        isinstance(item, (list, str)) or isinstance(other, (list, str))
+        for item, other in zip(given, right, strict=True)
+    ):
+        return None
+    if sorted(given) == sorted(right):
+        return "The numbers are right, and their order is not."
+    pairs = [(item, other) for item, other in zip(given, right, strict=True) if item != other]
+    told = {_related(item, other) for item, other in pairs}
+    wrong = len(pairs) < len(right)
+    return (told.pop() if len(told) == 1 else None) or (
+        f"{len(right) - len(pairs)} of {len(right)} numbers are right." if wrong else None
+    )
+
+
+def _neighbor(value, expected, key):
+    """Say that a value is the answer to another key."""
+    other = next((name for name, right in expected.items() if name != key and _equal(value, right, 1e-9)), None)
+    return f"That is the answer to {other}." if other else None
 
 
 def _equal(value, right, tolerance):

@@ -70,7 +70,7 @@ class Contract:
         leaves = [name for name in self.takes if name not in self.fixed]
         needs = ["all", "none", *([f"only {name}" for name in leaves] if len(leaves) > 1 else [])]
         return {
-            **{axis: (self.sizes or {}).get(axis, (7, 1, 2, 17, 1100)) for axis in self.axes()},
+            **{axis: (self.sizes or {}).get(axis, (7, 1, 2, 17, 64, 128, 1100)) for axis in self.axes()},
             **front,
             "memory": ("contiguous", "transposed", "expanded", "a slice"),
             "values": self.values,
@@ -100,6 +100,17 @@ def sweep(contract):
     if contract.empty:  # it says nothing of the other factors: cases of its own
         cases += [cases[0] | {"rows": 0, "front axes": rank} for rank in (1, 3)]
     return [probe_of(contract, case) for case in cases]
+
+
+@functools.cache
+def plain(contract):
+    """Return the plainest cases, of several sizes and numbers of axes, with their inputs to be shown."""
+    factors = contract.factors()
+    base = {name: choices[0] for name, choices in factors.items()}
+    cases = [base, *(base | {axis: size} for axis in contract.axes() for size in factors[axis] if 2 < size < 100)]
+    cases += [base | {"front axes": 2}] if 2 in factors.get("front axes", ()) else []
+    given = [{name: view(leaf) for name, (leaf, view) in _inputs(contract, case).items()} for case in cases]
+    return [replace(probe_of(contract, case), shown=shown) for case, shown in zip(cases, given, strict=True)]
 
 
 def probe_of(contract, case):
@@ -210,26 +221,36 @@ def _run(contract, case, answer):
 
     def used(copies, records):
         before = {name: (copy._version, copy.detach().clone()) for name, copy in copies.items()}
+        needs = {name: copy.requires_grad for name, copy in copies.items()}
         with torch.set_grad_enabled(records):
             outputs = function(*(inputs[name][1](copy) for name, copy in copies.items()))
             if torch.is_grad_enabled() != records:
                 seen[CHANGED] = "whether gradients are recorded (torch.set_grad_enabled)"
-        changed = [n for n, copy in copies.items() if copy._version != before[n][0] or not _equal(copy, before[n][1])]
-        if changed:
-            seen[CHANGED] = f"its input {changed[0]}"
+        for name, copy in copies.items():
+            if copy._version != before[name][0] or not _equal(copy, before[name][1]):
+                seen[CHANGED] = f"its input {name}"
+            elif copy.requires_grad != needs[name]:
+                seen[CHANGED] = f"whether {name} needs a gradient (requires_grad_)"
         return outputs
 
     torch.default_generator.manual_seed(_SEED)
     # other numbers of the same shapes first: what is kept from call to call shows, and what is changed under no_grad
-    used({name: leaf.flip(-1) if leaf.dim() else leaf.clone() for name, (leaf, _) in inputs.items()}, records=False)
+    first = used({n: leaf.flip(-1) if leaf.dim() else leaf.clone() for n, (leaf, _) in inputs.items()}, records=False)
+    kept = [(out, out.detach().clone()) for out in _tensors(first)]
     leaves = {name: leaf.clone().requires_grad_(_needs(contract, case, name)) for name, (leaf, _) in inputs.items()}
     outputs = used({name: leaf.clone() for name, leaf in leaves.items()}, records=case["number type"] in (F64, F32))
+    if any(not _equal(out, before) for out, before in kept):
+        seen[CHANGED] = "what it had returned for the call before: both share their memory"
     if torch.default_generator.initial_seed() != _SEED:
         seen[CHANGED] = "the random generator of the whole notebook (torch.manual_seed)"
     return seen | _observed(contract, case, outputs, leaves | parameters)
 
 
 _SEED = 2**40 + 11
+
+
+def _tensors(outputs):
+    return [out for out in (outputs if isinstance(outputs, (tuple, list)) else [outputs]) if torch.is_tensor(out)]
 
 
 def _equal(tensor, other):
@@ -291,6 +312,8 @@ def _expected(contract, case, reference):
         if isinstance(value, torch.Tensor) and value.numel():
             least = 1.0 if what.startswith("gradient") else 0.0  # where all terms cancel, only rounding is left
             scale[_order(what)] = max(scale.get(_order(what), least), value.abs().max().item())
+    # where an output is nothing but canceled numbers, so is what its derivatives are made of
+    nothing = any(_is_nothing(value, largest) for what, value in exact.items() if not what.startswith("gradient"))
     right, room = {}, {}
     for what, value in exact.items():
         right[what], room[what] = value, 0.0
@@ -300,7 +323,7 @@ def _expected(contract, case, reference):
         gap = (other.double() - value).abs().max().item() if isinstance(other, torch.Tensor) else 0.0
         rounding = (1e-10 if inside == F64 else 16 * torch.finfo(F32).eps) * scale[_order(what)] + TINY[inside]
         once = 2 * torch.finfo(dtype).eps * value.abs().max().item() if dtype != inside else 0.0
-        if not what.startswith("gradient") and value.abs().max() < 1e-6 * largest:  # the inputs cancel
+        if nothing or not what.startswith("gradient") and value.abs().max() < 1e-6 * largest:  # the inputs cancel
             rounding += 64 * torch.finfo(inside).eps * largest
         finite = value.abs().max().item() < torch.finfo(dtype).max / 4 and gap < float("inf")
         if finite:
@@ -308,6 +331,10 @@ def _expected(contract, case, reference):
         else:
             del right[what]  # too large for the number type: whatever comes is as good
     return right, room
+
+
+def _is_nothing(value, largest):
+    return isinstance(value, torch.Tensor) and value.numel() > 0 and value.abs().max() < 1e-12 * largest
 
 
 def _order(what):

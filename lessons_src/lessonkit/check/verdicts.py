@@ -22,10 +22,10 @@ class NotYet(Told, AssertionError):
     """A wrong answer. Lines of its text: the probable cause; what went in, came out and should have; the repair."""
 
 
-def reject(what, why=None):
-    """Raise NotYet with what happened, and why: a cause comes before it, any other explanation after it."""
+def reject(what, why=None, first=False):
+    """Raise NotYet with what happened, and why. A cause comes before it, and so does all else if first is said."""
     reason, _, repair = (why or "").partition(" | ")
-    lines = [reason, what] if reason.startswith(CAUSE) else [what, reason]
+    lines = [reason, what] if first or reason.startswith(CAUSE) else [what, reason]
     if repair:
         lines.append(REPAIR + repair)
     raise NotYet("Not yet. " + "\n".join(filter(None, lines))) from None
