@@ -229,13 +229,15 @@ def exercise(right, *cases, wrong="", takes=None, returns=("the result",), refer
     right: an answer as a learner would write it: the lesson's own export, where it can be.
     cases: what it is tried on first, by hand: (label, inputs ..., options of `call`), the options left out or last, or
         a Probe. The first is what a learner reads. A list of them is a stage, ([...], part) one with a name: see
-        examine.
+        Exercise.
     wrong: misconceptions, as text: lines in the place of right's. Of several designs {right answer: text}.
     takes: the axes of each input, {"x": "... D"}, from which the sweep is made. What else Contract knows may be named
         as well: half=True, options=..., use=..., sizes=...
     reference: what says what is right, if not right itself: in_float64(right), say.
     contract: a Contract, where the inputs of the cases are not those of the sweep.
-    how: of the answer, what examine knows: tried, says, by_hand; the rest is the contract's.
+    how: tried, what the cases cover, in plain words; says, the line for a right answer where the usual one does not fit,
+        in which {answer.__name__} and {count} are filled in; by_hand, names of PyTorch's functions that would do what
+        the learner is to build. The rest is the contract's.
     """
     told = {key: how.pop(key) for key in ("tried", "says", "by_hand") if key in how}
     if takes:
@@ -306,12 +308,3 @@ def quiz(rows=None, tolerance=None, **more):
     }
     right, causes = ({key: row[at] for key, row in rows.items()} for at in (0, 1))
     return Quiz(right, causes, tolerance)
-
-
-def examine(answer, name, probes, reference, misconceptions=(), tried=None, *, contract=None, by_hand=(), right=None):
-    """Judge an answer by an Exercise that is made here and now."""
-    stages = probes if isinstance(probes[0], (list, tuple)) else [probes]
-    stages = [stage if isinstance(stage, tuple) else (stage, "") for stage in stages]
-    made = Exercise(reference, stages, misconceptions, contract=contract, tried=tried, by_hand=by_hand, says=right)
-    made.name = name
-    made(answer)

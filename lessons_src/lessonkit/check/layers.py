@@ -4,6 +4,8 @@ Each law compares a layer with itself, so there is no right answer to compare it
 """
 
 import copy
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -16,91 +18,96 @@ from lessonkit.check.cases import Probe, draw, filled, gradients
 def of_a_layer(make, *inputs, other=None, moods=False):
     """Return probes of what every layer promises: it shares nothing, can be copied, and has no moods.
 
-    Each compares the layer with itself, so that it does not matter how a layer is written.
     make: the class -> a layer. It is tried in float64. inputs: tensors that go in.
     other: the class -> a layer with other options, where there are any. moods: whether it may differ in eval().
     """
+    tries = _Tries(make, inputs, other or make)
+    laws = {
+        "a layer after another one was made and used": (tries.after_another, _SHARED),
+        "a layer after other batches": (tries.after_other_batches, _KEPT),
+        "copy.deepcopy(layer), with other parameters then": (tries.copied, _TIED),
+        "a layer that has loaded the state_dict of another one": (tries.loaded, ""),
+        "a layer with frozen parameters": (tries.frozen, ""),
+        "a layer whose input needs no gradient, as the first of a net": (tries.first_of_a_net, ""),
+        "a layer in train() and in eval()": (tries.in_both_modes, "eval() must give what train() gives."),
+    }
+    probes = [Probe(label, law, why=why, reads=_pairs) for label, (law, why) in laws.items()]
+    return probes[:-1] if moods else probes
 
-    def fresh(cls, seed=21):
-        return filled(make(cls).double(), seed)
 
-    def clones():
-        return [item.clone() for item in inputs]
+_SHARED = "Two layers share something: in the class, a list or a global name."
+_KEPT = "Something is kept from an earlier call: in self, in the class, in a list or a global name."
+_TIED = "A lambda or a bound function kept in self is not copied with it; a result kept there cannot be."
 
-    def alone(cls, seed=21):
-        return fresh(cls, seed)(*clones())
 
-    def after_another(cls):
-        layer = fresh(cls)
-        filled((other or make)(cls).double(), 31)(*_others(inputs))
-        seen = {"the output": (layer(*clones()), alone(cls))}
-        own = not list(layer.parameters()) or _like(alone(cls, 31), alone(cls)) != _GOOD
+@dataclass(frozen=True)
+class _Tries:
+    """What is tried with layers of a class; each returns {what: (value, what it should be)}."""
+
+    make: Callable
+    inputs: tuple
+    other: Callable
+
+    def fresh(self, cls, seed=21):
+        return filled(self.make(cls).double(), seed)
+
+    def clones(self):
+        return [item.clone() for item in self.inputs]
+
+    def alone(self, cls, seed=21):
+        return self.fresh(cls, seed)(*self.clones())
+
+    def after_another(self, cls):
+        layer = self.fresh(cls)
+        filled(self.other(cls).double(), 31)(*_others(self.inputs))
+        seen = {"the output": (layer(*self.clones()), self.alone(cls))}
+        own = not list(layer.parameters()) or _like(self.alone(cls, 31), self.alone(cls)) != _GOOD
         return seen | {"the parameters that it uses": "its own" if own else "those of all layers"}
 
-    def after_other_batches(cls):
-        layer = fresh(cls)
-        layer(*_others(inputs)), layer(*(item[:1] for item in clones()))
-        return {"the output": (layer(*clones()), alone(cls))}
+    def after_other_batches(self, cls):
+        layer = self.fresh(cls)
+        layer(*_others(self.inputs)), layer(*(item[:1] for item in self.clones()))
+        return {"the output": (layer(*self.clones()), self.alone(cls))}
 
-    def copied(cls):
-        layer = fresh(cls)
-        layer(*_others(inputs))
+    def copied(self, cls):
+        layer = self.fresh(cls)
+        layer(*_others(self.inputs))
         twin = filled(copy.deepcopy(layer), 41)
-        seen = {"the output of the copy": (twin(*clones()), alone(cls, 41))}
-        return seen | {"the output of the layer": (layer(*clones()), alone(cls))}
+        seen = {"the output of the copy": (twin(*self.clones()), self.alone(cls, 41))}
+        return seen | {"the output of the layer": (layer(*self.clones()), self.alone(cls))}
 
-    def loaded(cls):
-        layer = fresh(cls, 31)
-        layer.load_state_dict(fresh(cls).state_dict())
-        other = fresh(cls, 31)
-        other.load_state_dict(fresh(cls).state_dict(), assign=True)
-        seen = {"the output with assign=True": (other(*clones()), alone(cls))}
-        return {"the output": (layer(*clones()), alone(cls))} | seen
+    def loaded(self, cls):
+        layer, other = self.fresh(cls, 31), self.fresh(cls, 31)
+        layer.load_state_dict(self.fresh(cls).state_dict())
+        other.load_state_dict(self.fresh(cls).state_dict(), assign=True)
+        seen = {"the output": (layer(*self.clones()), self.alone(cls))}
+        return seen | {"the output with assign=True": (other(*self.clones()), self.alone(cls))}
 
-    def frozen(cls):
-        return {"the output": (fresh(cls).requires_grad_(False)(*clones()), alone(cls))}
+    def frozen(self, cls):
+        return {"the output": (self.fresh(cls).requires_grad_(False)(*self.clones()), self.alone(cls))}
 
-    def first(cls):
+    def first_of_a_net(self, cls):
         seen = []
-        for item in (clones(), [t.requires_grad_(t.is_floating_point()) for t in clones()]):
-            layer = fresh(cls)
+        for item in (self.clones(), [t.requires_grad_(t.is_floating_point()) for t in self.clones()]):
+            layer = self.fresh(cls)
             seen.append(_slopes(layer, layer(*item)))
-        wrong = [what for what, value in seen[1].items() if _like(seen[0].get(what), value) != _GOOD]
-        return {"the gradients of its parameters": "different" if wrong else _GOOD}
+        return {"the gradients of its parameters": _as_they_should(*seen)}
 
-    shared = "Two layers share something: in the class, a list or a global name."
-    kept = "Something is kept from an earlier call: in self, in the class, in a list or a global name."
-    tied = "A lambda or a bound function kept in self is not copied with it; a result kept there cannot be."
-    probes = [
-        Probe("a layer after another one was made and used", after_another, why=shared, reads=_pairs),
-        Probe("a layer after other batches", after_other_batches, why=kept, reads=_pairs),
-        Probe("copy.deepcopy(layer), with other parameters then", copied, why=tied, reads=_pairs),
-        Probe("a layer that has loaded the state_dict of another one", loaded, reads=_pairs),
-        Probe("a layer with frozen parameters", frozen, reads=_pairs),
-        Probe("a layer whose input needs no gradient, as the first of a net", first),
-    ]
-    return probes if moods else [*probes, _same_in_eval(make, *inputs)]
+    def in_both_modes(self, cls):
+        """In each mode other numbers go in before: what is kept from them shows."""
+        layer, seen = self.fresh(cls), []
+        for mode in (True, False):
+            layer.train(mode)(*_others(self.inputs))
+            output = layer(*self.clones())
+            seen.append((output, _slopes(layer, output)))
+        (trained, slopes), (evaluated, others) = seen
+        words = {"the gradients of its parameters in eval()": _as_they_should(others, slopes)}
+        return {"the output in eval()": (evaluated, trained)} | words
 
 
-def _same_in_eval(make, *inputs):
-    """Return a Probe: whether a layer gives in eval() what it gives in train(), where it should.
-
-    In each mode other numbers go in before: what is kept from them shows.
-    """
-
-    def in_mode(layer, mode):
-        layer.train(mode)(*_others(inputs))
-        output = layer(*(item.clone() for item in inputs))
-        return output, _slopes(layer, output)
-
-    def run(cls):
-        layer = filled(make(cls).double(), 21)
-        (trained, slopes), (evaluated, others) = in_mode(layer, True), in_mode(layer, False)
-        wrong = [what for what, value in slopes.items() if _like(others.get(what), value) != _GOOD]
-        seen = {"the output in eval()": (evaluated, trained)}
-        return seen | {"the gradients of its parameters in eval()": "different" if wrong else _GOOD}
-
-    return Probe("a layer in train() and in eval()", run, why="eval() must give what train() gives.", reads=_pairs)
+def _as_they_should(slopes, expected):
+    wrong = [what for what, value in expected.items() if _like(slopes.get(what), value) != _GOOD]
+    return "different" if wrong else _GOOD
 
 
 def _others(inputs):
