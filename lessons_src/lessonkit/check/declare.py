@@ -236,7 +236,7 @@ def exercise(right, *cases, wrong="", takes=None, returns=("the result",), refer
     reference: what says what is right, if not right itself: in_float64(right), say.
     contract: a Contract, where the inputs of the cases are not those of the sweep.
     how: tried, what the cases cover, in plain words; says, the line for a right answer, where the usual one does not
-        fit, in which {answer.__name__} and {count} are filled in; by_hand, names of PyTorch's functions that would do what
+        fit ({answer.__name__} and {count} are filled in); by_hand, names of PyTorch's functions that would do what
         the learner is to build. The rest is the contract's.
     """
     told = {key: how.pop(key) for key in ("tried", "says", "by_hand") if key in how}
