@@ -232,6 +232,7 @@ RELATED = [  # (check, answer, what is told)
         lambda x: (x.mean().expand(*x.shape[:-1], 1), x.var(-1, keepdim=True)),
         "the mean is that of all rows. And a second one: the variance is divided by D - 1.",
     ),
+    (PAIR, lambda x: (x.mean(), x.unsqueeze(0)), "Your mean is one number for the whole tensor. Each row has its own."),
     (CENTER, lambda x: x / (x - x), "It begins with inf: a number divided by 0"),
     (CENTER, lambda x: (x - 10).sqrt(), "It begins with nan: the root of a negative number"),
 ]

@@ -42,7 +42,7 @@ def told(everything, again=None):
         pairs = [(seen.mine.get(what), seen.right.get(what), seen) for seen in everything]
         if what not in values and sentences or not all(_is_numbers(a) and _is_numbers(b) for a, b, _ in pairs):
             continue
-        if not all(mine.shape == right.shape and _near(mine, right) for mine, right, _ in pairs):
+        if not all(_near(mine, right) for mine, right, _ in pairs):
             sentences.append(_related(what.removeprefix("the "), what, pairs, again if what in values else None))
     parts = [sentence.partition(" | ") for sentence in sentences if sentence]
     repair = " ".join(dict.fromkeys(part[2] for part in parts if part[2]))
@@ -64,8 +64,10 @@ def _is_numbers(value):
 
 
 def _near(mine, right):
-    """Whether two tensors of one shape agree as far as a relation needs."""
+    """Whether two tensors have one shape and agree as far as a relation needs."""
     mine, right = mine.detach().double(), right.detach().double()
+    if mine.shape != right.shape:
+        return False
     room = 1e-5 * max(1e-30, right[right.isfinite()].abs().max().item() if right.isfinite().any() else 0)
     return torch.allclose(mine, right, rtol=1e-5, atol=room, equal_nan=True)
 
@@ -79,7 +81,7 @@ def _swapped(everything, values):
                 for seen in everything
                 for a, b in ((first, second), (second, first))
             ]
-            fit = all(_is_numbers(a) and _is_numbers(b) and a.shape == b.shape and _near(a, b) for a, b in pairs)
+            fit = all(_is_numbers(a) and _is_numbers(b) and _near(a, b) for a, b in pairs)
             if fit and not all(_near(seen.right[first], seen.right[second]) for seen in everything):
                 return f"{first} and {second} stand in each other's place."
     return None
