@@ -90,6 +90,12 @@ ANSWERS = {
             "float64 inside": lambda x, eps=1e-8: a_cpu_constant(x.double(), eps).to(x.dtype),
             "the library": lambda x, eps=1e-8: F.layer_norm(x, x.shape[-1:], eps=eps),
         },
-        "wrong": {"all axes but the first": (all_but_the_first, "front axes = 2")},
+        "wrong": {
+            "rounded before the division": (
+                instead(_half, "return (wide - mean).to(x.dtype) / deviation.to(x.dtype)"),
+                "inf",
+            ),
+            "all axes but the first": (all_but_the_first, "front axes = 2"),
+        },
     },
 }
