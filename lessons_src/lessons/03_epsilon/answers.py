@@ -3,6 +3,8 @@
 import torch
 from torch.nn import functional as F
 
+from lessonkit.check.declare import instead
+
 from .checks import _half, _normalize
 
 
