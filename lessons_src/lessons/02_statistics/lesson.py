@@ -408,8 +408,8 @@ plot.figure(
     | {name: torch.histogram(row, edges).hist for name, row in rows.items()},
     title="Normalizing moves and scales a row and keeps its shape",
     caption="A row of 4,000 numbers that follow the exponential distribution, before and "
-    "after, and 4,000 that follow the Gaussian. The axis ends at 8, the row before at 18. Each row is "
-    "scaled to its own peak.",
+    "after, and 4,000 that follow the Gaussian. The axis ends at 8, the row before at 18. Each "
+    "row is scaled to its own peak.",
     alt="Three histograms over values from -4 to 8. The exponential row has a sharp left edge "
     "and a long right tail, before and, half as wide, after normalizing; the Gaussian row is "
     "symmetric around 0.",

@@ -370,7 +370,7 @@ already_normalized = exercise(
     _asked("rows after RMSNorm", F.rms_norm(draw(13, 4, 6, mean=1.0), (6,))),
     _asked("float32 rows after LayerNorm", F.layer_norm(draw(15, 4, 6).float(), (6,))),
     _asked("rows of 1 and -1, stretched to variance 1.015", _SIGNS * 1.015**0.5),
-    tried="rows, columns, one bad row, nan, RMSNorm, two dtypes, tolerances",
+    tried="rows, columns, one bad row, RMSNorm, two dtypes, tolerances",
     wrong="""
     # the variance is not looked at: rows with mean 0 can have any.
     return bool(of_mean)
