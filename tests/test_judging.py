@@ -208,7 +208,7 @@ RELATED = [  # (check, answer, what is told)
     (
         ROW,
         lambda x: (x.sum(-1, keepdim=True), moments(x)[1]),
-        "Your mean is D times the right one. Is that a sum where a mean is asked for?",
+        "Your mean is D times the right one. Is that a sum where a mean is asked for, or a",
     ),
     (ROW, lambda x: (-moments(x)[0], moments(x)[1]), "Your mean is the right one with the other sign."),
     (ROW, lambda x: (moments(x)[0], moments(x)[1].sqrt()), "Your var is the root of the right one."),

@@ -101,7 +101,7 @@ def _of_several(given, right):
     pairs = [(item, other) for item, other in zip(given, right, strict=True) if item != other]
     told = {_related(item, other) for item, other in pairs}
     wrong = len(pairs) < len(right)
-    return (told.pop() if len(told) == 1 else None) or (
+    return (told.pop() if len(told) == 1 < len(pairs) else None) or (
         f"{len(right) - len(pairs)} of {len(right)} numbers are right." if wrong else None
     )
 

@@ -43,10 +43,25 @@ def told(everything, again=None):
         if what not in values and sentences or not all(_is_numbers(a) and _is_numbers(b) for a, b, _ in pairs):
             continue
         if not all(_near(mine, right) for mine, right, _ in pairs):
-            sentences.append(_related(what.removeprefix("the "), what, pairs, again if what in values else None))
-    parts = [sentence.partition(" | ") for sentence in sentences if sentence]
+            sentences.append((what.removeprefix("the "), what, pairs))
+    found = {}  # {what is told, with a place for the name: the names}
+    for name, what, pairs in sentences:
+        sentence = _related(NAME, what, pairs, again if what in values else None)
+        if sentence:
+            found.setdefault(sentence, []).append(name)
+    parts = [_of_all(text, names).partition(" | ") for text, names in found.items()]
     repair = " ".join(dict.fromkeys(part[2] for part in parts if part[2]))
     return " ".join(part[0] for part in parts) + (f" | {repair}" if repair else "") or None
+
+
+NAME = "\0"
+
+
+def _of_all(text, names):
+    """Return a sentence about the first of several outputs, and that it holds for the others as well."""
+    first, more, repair = text.replace(NAME, names[0]).partition(" | ")
+    others = "".join(f" So it is with your {name}." for name in names[1:])
+    return f"{first}{others}{more}{repair}"
 
 
 def _related(name, what, pairs, again):
@@ -97,7 +112,7 @@ def _of_shape(name, pairs):
         text = (
             f"Your {name} has lost an axis of size 1, the one that was reduced."
             if fewer
-            else f"Your {name} has an axis of size 1 elsewhere."
+            else f"Your {name} has an axis of size 1 in the wrong place or too many."
         )
         flat = [(mine.reshape(right.shape), right, seen) for mine, right, seen in pairs]
         if all(_near(mine, right) for mine, right, _ in flat):
@@ -138,7 +153,7 @@ _OF_D = {  # factors that depend on how many numbers a row has
     "the root of (D − 1)/D": lambda D: ((D - 1) / D) ** 0.5,
 }
 _MEANS = {  # what such a factor comes from, most often
-    "D": "Is that a sum where a mean is asked for?",
+    "D": "Is that a sum where a mean is asked for, or a mean below the line?",
     "1/D": "Is something divided by D twice?",
     "D/(D − 1)": "That is the divisor D − 1.",
     "(D − 1)/D": "That is the divisor D − 1 under the line.",

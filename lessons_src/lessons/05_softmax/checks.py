@@ -161,6 +161,13 @@ _FAR = numbers(
 mended_pool = exercise(
     _pool,
     ("x (2, 3, 4)", draw(21, 2, 3, 4), draw(22, 4, 1), torch.ones(2, 3).bool()),
+    # the padding need not stand at the end
+    (
+        "two samples, padding first",
+        draw(23, 2, 4, 3),
+        draw(24, 3, 1),
+        torch.tensor([[0, 0, 1, 1], [1, 1, 0, 1]]).bool(),
+    ),
     # A finite number in the place of -inf has to lie far below every score. 1e-7, because gradients cancel here.
     (
         "tokens with scores near -38000 and 800, and padding",

@@ -264,7 +264,8 @@ lstm_cell = _cell(
         return c, torch.sigmoid(o) * torch.tanh(self.norm_c(c))
 
     # state is (h, c), and h and c have changed places. | h, c = state.
-    c, h = state
+    def step(self, part, state):
+        c, h = state
 
     # c is not returned. The next step needs both. | return h, c.
     def step(self, part, state):

@@ -473,8 +473,8 @@ def wiring(parts):
 
     parts: places in points from the lower left corner.
 
-    products: (y, text, the name of the norm behind it). boxes: (x, y, text), for a norm its name
-    as well. wires: the corners of each, with an arrow at its end. dots: where one forks.
+    products: (y, text, the name of the norm behind it). boxes: (x, y, text), for a norm the
+    name as well. wires: the corners of each, with an arrow at its end. dots: where one forks.
     """
     widths = {"LN": 50, "tanh": 66, "sigmoid": 92}  # of a box; others are 64 wide
     blue = plot.COLORS["LayerNorm"]
