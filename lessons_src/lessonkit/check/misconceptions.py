@@ -165,7 +165,8 @@ def _put(old, statements):
             _into(old, new)
             continue
         places = list(_places(old))
-        if isinstance(new, ast.Assign) and len(_binds(new)) > 1:  # one line for several of the solution's
+        its_like = any(_binds(node) == _binds(new) for _, node in places)
+        if isinstance(new, ast.Assign) and len(_binds(new)) > 1 and not its_like:  # one for several of the solution's
             parts = [
                 (body, node) for body, node in places if isinstance(node, ast.Assign) and _binds(node) < _binds(new)
             ]
