@@ -133,7 +133,8 @@ class Exercise:
 
         A few verdicts or words are too little to tell two apart: numbers have to have been seen.
         """
-        if not any(torch.is_tensor(value) and value.numel() > 3 for one in seen for value in one.values()):
+        values = [value for one in seen for what, value in one.items() if not what.endswith("after the call")]
+        if not any(torch.is_tensor(value) and value.numel() > 3 for value in values):
             return None
         until = time.monotonic() + 0.4
         for first, second in itertools.combinations(self.wrong, 2):

@@ -98,7 +98,7 @@ def _swapped(everything, values):
             ]
             fit = all(_is_numbers(a) and _is_numbers(b) and _near(a, b) for a, b in pairs)
             if fit and not all(_near(seen.right[first], seen.right[second]) for seen in everything):
-                return f"{first} and {second} stand in each other's place."
+                return f"Two outputs stand in each other's place: {first} and {second}."
     return None
 
 
