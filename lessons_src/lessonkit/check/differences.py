@@ -81,7 +81,7 @@ ERRORS = {  # what the errors of Python and PyTorch say to a learner, where thei
     "every tensor.",
     "could not infer output dtype|must be either a floating|expected a floating": "The tensor holds whole numbers, of "
     "which torch takes no mean. Write 3.0 in the place of 3, or x.float().",
-    "TypeError: '(bool|int|float|Tensor|tuple|NoneType|dict|list)' object is not callable": "A name that was a function "
+    "'(bool|int|float|Tensor|tuple|NoneType|dict|list)' object is not callable": "A name that was a function "
     "stands for a value now: was it bound anew, as in mean = 3? Give the value another name, and run the cell of the "
     "function again.",
     "NameError": "No cell that has run binds this name. Is it misspelled, or made in a cell above, perhaps a folded "
