@@ -63,7 +63,7 @@ TITLE = {"fontsize": 14, "fontweight": "bold", "linespacing": 1.15}
 LABEL = {"fontsize": 12, "fontweight": "bold", "linespacing": 1.0}
 _END = "end label"  # marks the texts that `_place_labels` moves
 
-# Data
+# Names and numbers
 
 
 def named(data, where):
