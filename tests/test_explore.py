@@ -4,13 +4,14 @@ Node runs the functions that a module exports on cases that are drawn here, and 
 """
 
 import base64
+import functools
 import itertools
 import json
-import math
 import re
 import shutil
 import subprocess
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
@@ -19,10 +20,8 @@ from lessonkit import data, explore
 from tests.helpers import ROOT, draw
 
 EXPLORE = ROOT / "lessons_src/lessonkit/explore"
-SOLVED = ROOT / "notebooks/solutions"
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(not NODE, reason="no Node (on Debian: apt install nodejs): nothing is computed")
-every_explorable = pytest.mark.parametrize("name", explore.__all__)
 SCRIPT = """
 import { readFileSync } from "node:fs";
 const [address, name] = process.argv.slice(1);
@@ -46,66 +45,49 @@ def node(module, name, cases):
     return json.loads(done.stdout)
 
 
+def tensor(values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
 def close(actual, expected, tolerance=1e-9):
-    """Assert that nested lists agree with a tensor, relative to the largest number of the tensor if that is over 1."""
-    actual, expected = torch.tensor(actual, dtype=torch.float64), expected.detach()
-    assert actual.shape == expected.shape
-    assert (actual - expected).abs().max() <= tolerance * max(1.0, expected.abs().max().item())
+    """Assert that nested lists agree with a tensor, relative to its largest number, or each with its own of several."""
+    if isinstance(expected, dict):
+        actual, expected = [actual[key] for key in expected], [*expected.values()]
+    if isinstance(expected, list):
+        for one, other in zip(actual, expected, strict=True):
+            close(one, other, tolerance)
+    else:
+        at_most = tolerance * expected.detach().abs().max().item()
+        torch.testing.assert_close(tensor(actual), expected.detach().double(), rtol=0, atol=at_most)
 
 
-def rows(seed, n, D=None):
-    """Return n cases (x, dy, gain, bias, eps): rows of 3 to 16 numbers, of sizes 0.01 to 100, or of D numbers."""
-    cases = []
-    for i in range(n):
-        x, dy, gain, bias = draw(seed + i, 4, D or 3 + i % 14)
-        scale, eps = 10 ** float(draw(seed + n + i, 1).clamp(-2, 2)), [0.0, 1e-5, 0.5][i % 3]
-        cases.append((scale * x, dy, gain, bias, eps))
-    return cases
-
-
-# ------------------------------------------------------------------------------------------------ what all modules have
+# ------------------------------------------------------------------------------- what a notebook and a page are given
 
 
 @needs_node
-@every_explorable
-def test_the_stored_picture_is_what_the_module_draws(name):
-    """To store it anew: node lessons_src/lessonkit/explore/still.mjs."""
-    [drawn] = node(name, "still", [[]])
-    assert (EXPLORE / f"{name}.svg").read_text(encoding="utf-8") == drawn
-    assert re.match(r"<svg [^>]*\brole=\"img\"[^>]*>\s*<title>[^<]{10,}</title>\s*<desc>[^<]{60,}</desc>", drawn)
-    assert not any(word in drawn for word in ("NaN", "undefined", "var("))
-    assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")
+def test_the_stored_pictures_are_what_the_modules_draw():
+    """Of each by itself and as lessons show it. To store them anew, once all notebooks are built: still.mjs."""
+    notebooks = [json.loads(path.read_text("utf-8")) for path in (ROOT / "notebooks/solutions").glob("*.ipynb")]
+    outputs = [out for notebook in notebooks for cell in notebook["cells"] for out in cell.get("outputs", [])]
+    about = [out.get("metadata", {}).get("image/svg+xml") for out in outputs]
+    shown = [explore.Explorable(of["explore"], of["state"]) for of in about if of]
+    assert {widget._name for widget in shown} == set(explore.__all__)
+    for widget in shown + [getattr(explore, name)() for name in explore.__all__]:
+        [drawn] = node(widget._name, "still", [[widget._state]])
+        assert widget._repr_mimebundle_()[0]["image/svg+xml"] == drawn
+        assert re.match(r"<svg [^>]*\brole=\"img\"[^>]*>\s*<title>[^<]{10,}</title>\s*<desc>[^<]{60,}</desc>", drawn)
+        assert not any(word in drawn.replace("www.w3.org", "") for word in ("NaN", "undefined", "var(", "www"))
 
 
 @needs_node
-def test_a_lesson_stores_the_picture_of_the_state_that_it_shows():
-    """To store it anew, once the notebooks are built: node lessons_src/lessonkit/explore/still.mjs."""
-    cells = [cell for path in SOLVED.glob("*.ipynb") for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
-    outputs = [out.get("metadata", {}).get("image/svg+xml") for cell in cells for out in cell.get("outputs", [])]
-    shown = [(out["explore"], out["state"]) for out in outputs if out]
-    assert {name for name, _ in shown} == set(explore.__all__)
-    for name, state in shown:
-        [drawn] = node(name, "still", [[state]])
-        assert explore.Explorable(name, state)._repr_mimebundle_()[0]["image/svg+xml"] == drawn
-
-
-@needs_node
-@every_explorable
+@pytest.mark.parametrize("name", explore.__all__)
 def test_python_and_the_module_begin_with_the_same_parameters(name):
     """Both what a page imports, and the one text that anywidget takes."""
     widget = getattr(explore, name)()
     text = base64.b64encode(widget._esm.encode()).decode()
     joined, start = node(f"data:text/javascript;base64,{text}", "start", [[]]) + node(name, "start", [[]])
-    assert joined == start
-    assert {key: getattr(widget, key) for key in start} == start
+    assert joined == start == {key: getattr(widget, key) for key in start}
     assert set(start) <= set(widget.keys)
-
-
-@every_explorable
-def test_a_module_asks_for_nothing_beyond_itself(name):
-    text = getattr(explore, name)()._esm
-    assert not re.search(r"\bimport\b\s*[({\"'*\w]|\bfetch\(|XMLHttpRequest|WebSocket|@import|url\((?!#)", text)
-    assert not re.findall(r"https?://(?!www\.w3\.org/2000/svg)", text)
 
 
 NO_PARAMETERS = [  # an explorable, and values that it refuses, each by itself
@@ -127,149 +109,245 @@ def test_what_is_no_parameter_is_refused_with_the_way_out(name, wrong):
             getattr(explore, name)(**{key: value})
 
 
-# ----------------------------------------------------------------------------------------------------------------- host
+# ---------------------------------------------------------------------------------- what torch says that they compute
+
+
+def rows(seed, n, D=None):
+    """Return n cases (x, dy, {gain, bias, eps}): rows of 3 to 16 numbers, of sizes 0.01 to 100, or of D numbers."""
+    cases = []
+    for i in range(n):
+        x, dy, gain, bias = draw(seed + i, 4, D or 3 + i % 14)
+        scale, eps = 10 ** float(draw(seed + n + i, 1).clamp(-2, 2)), [0.0, 1e-5, 0.5][i % 3]
+        how = {"gain": gain.tolist(), "bias": bias.tolist(), "eps": eps}
+        cases.append(((scale * x).tolist(), dy.tolist(), how))
+    return cases
+
+
+def layer_norm(x, how):
+    """Return what the formula says; with correction 0 y is PyTorch's."""
+    x, gain, bias = map(tensor, (x, how["gain"], how["bias"]))
+    variance = x.var(correction=how["correction"])
+    rstd = (variance + how["eps"]).rsqrt()
+    y = (
+        F.layer_norm(x, x.shape, gain, bias, how["eps"])
+        if not how["correction"]
+        else gain * (x - x.mean()) * rstd + bias
+    )
+    return {"mu": x.mean(), "variance": variance, "sigma": variance.sqrt(), "rstd": rstd, "y": y}
+
+
+def gradient(x, dy, how):
+    """Return dx of F.layer_norm."""
+    x = tensor(x).requires_grad_()
+    return torch.autograd.grad(F.layer_norm(x, x.shape, tensor(how["gain"]), eps=how["eps"]), x, tensor(dy))[0]
+
+
+def paths(x, dy, how):
+    """Return dx on each path: what autograd finds when the other two are detached."""
+    x = tensor(x).requires_grad_()
+    mean, rstd = x.mean(), (x.var(correction=0) + how["eps"]).rsqrt()
+    x_hats = {
+        "straight": (x - mean.detach()) * rstd.detach(),
+        "mean": (x.detach() - mean) * rstd.detach(),
+        "variance": (x - mean).detach() * rstd,
+    }
+    ways = {path: torch.autograd.grad(h * tensor(how["gain"]), x, tensor(dy))[0] for path, h in x_hats.items()}
+    torch.testing.assert_close(sum(ways.values()), gradient(x.tolist(), dy, how))
+    return ways
+
+
+def station(x, how, time, delay):
+    """Return where a row is at a time from 0 to 3: x, less its mean, divided, after gain and bias."""
+    x = tensor(x)
+    hat = F.layer_norm(x, (3,), eps=how["eps"])
+    return [x, x - x.mean(), hat, hat * tensor(how["gain"]) + tensor(how["bias"])][time]
+
+
+@functools.cache
+def depth_net(seed):
+    [net] = node("depth", "net", [[seed]])
+    return tensor(net["weights"]).view(50, 64, 64), tensor(net["upstream"])
+
+
+def through_depth(x, setting):
+    weights, upstream = depth_net(setting["seed"])
+    signals = [tensor(x).requires_grad_()]
+    for W in setting["scale"] * weights:
+        z = signals[-1] @ W
+        z = F.layer_norm(z, (64,)) if setting["norm"] == "before" else z
+        signals.append(F.layer_norm(z.relu(), (64,)) if setting["norm"] == "after" else z.relu())
+    return {"signals": signals, "gradients": list(torch.autograd.grad(signals[-1] @ upstream, signals))}
+
+
+def through_stream(x, head, weights, place):
+    """Return the loss of the residual net, and the stream before the first and after each block."""
+    stream = [x]
+    for W1, W2 in weights:
+        branch = F.layer_norm(x, (16,)) if place == "pre" else x
+        x = x + (branch @ W1).relu() @ W2
+        x = F.layer_norm(x, (16,)) if place == "post" else x
+        stream.append(x)
+    final = F.layer_norm(x, (16,)) if place == "pre" else x
+    return F.cross_entropy(final @ head, torch.arange(8)), stream
+
+
+def first_steps(net, place):
+    """Return sizes (rms) of stream and updates, norms of gradients, and losses over 20 steps of torch's Adam."""
+    [drawn] = node("stream", "drawNet", [[net]])
+    x, head, weights = (tensor(drawn[key]) for key in ("x", "head", "weights"))
+    x, head, weights = x.view(8, 16), head.view(16, 8), weights.view(-1, 2, 16, 16).requires_grad_()
+    rms = lambda tensors: torch.stack([item.detach().square().mean().sqrt() for item in tensors])  # noqa: E731
+    loss, stream = through_stream(x, head, weights, place)
+    [slope] = torch.autograd.grad(loss, weights)
+    optimizer = torch.optim.Adam([weights], lr=net["rate"], betas=(0.9, 0.98), eps=1e-8)
+    losses, updates = [], []
+    for step in range(1, 21):
+        optimizer.param_groups[0]["lr"] = net["rate"] * (min(1, step / net["warmUp"]) if net["warmUp"] else 1)
+        before = weights.detach().clone()
+        optimizer.zero_grad()
+        loss, _ = through_stream(x, head, weights, place)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+        updates.append(rms(weights - before))
+    losses.append(through_stream(x, head, weights, place)[0].detach())
+    gradients = slope[:, 1].flatten(1).norm(dim=1)
+    return {"stream": rms(stream), "gradient": gradients, "loss": torch.stack(losses), "update": updates}
+
+
+DIGIT = data.digits()[0][3].double().flatten()
+DIGIT = DIGIT / DIGIT.square().mean().sqrt()
+DEPTHS = itertools.product((DIGIT, draw(4, 64)), (0.8, 2**0.5, 2.4), ("none", "before", "after"), (0, 3))
+NETS = [  # place, blocks, weight scale, rate, warm-up (at the rate 0.1 without a norm rounding errors grow)
+    ("none", 12, 1, 0.01, 8),
+    ("none", 2, 0.3, 0.001, 0),
+    ("post", 24, 1.4, 0.1, 0),
+    ("pre", 5, 0.3, 0.1, 20),
+]
+NETS = [(dict(seed=s, blocks=n, scale=scale, rate=r, warmUp=w), p) for s, (p, n, scale, r, w) in enumerate(NETS)]
+COMPARED = {  # module.export: what returns the same with torch, the arguments of both, and a tolerance
+    "host.layerNorm": (layer_norm, [(x, how | {"correction": c}) for x, _, how in rows(1, 60) for c in (0, 1)]),
+    "sphere.softmax": (lambda x: tensor(x).softmax(0), [(x,) for x, *_ in rows(100, 60)]),
+    "sphere.under": (station, [(x, how, t, d) for x, _, how in rows(200, 30, D=3) for t in range(4) for d in (0, 0.7)]),
+    "backward.backward": (paths, rows(300, 60)),
+    "backward.nudge": (
+        # to three digits: what is left of the curve over a thousandth of the deviation
+        lambda x, dy, i, how: gradient(x, dy, how)[i],
+        [(x, dy, i, how) for x, dy, how in rows(400, 20) for i in (0, 2)],
+        0.005,
+    ),
+    "depth.digit": (lambda: DIGIT, [()]),
+    "depth.run": (through_depth, [(x.tolist(), dict(scale=a, norm=n, seed=s)) for x, a, n, s in DEPTHS]),
+    "stream.run": (first_steps, NETS),
+}
 
 
 @needs_node
-def test_layer_norm():
-    cases = [(*row, correction) for row in rows(1, 300) for correction in (0, 1)]
-    options = [dict(eps=eps, correction=c, gain=g.tolist(), bias=b.tolist()) for _, _, g, b, eps, c in cases]
-    results = node("host", "layerNorm", [[x.tolist(), how] for (x, *_), how in zip(cases, options, strict=True)])
-    for (x, _, gain, bias, eps, correction), result in zip(cases, results, strict=True):
-        variance = x.var(correction=correction)
-        hat = (x - x.mean()) / (variance + eps).sqrt()
-        numbers = [result["mu"], result["variance"], result["sigma"], result["rstd"]]
-        close(numbers, torch.stack([x.mean(), variance, variance.sqrt(), (variance + eps).rsqrt()]))
-        close(result["y"], F.layer_norm(x, x.shape, gain, bias, eps) if not correction else gain * hat + bias)
+@pytest.mark.parametrize("export", COMPARED)
+def test_what_a_module_computes_is_what_torch_computes(export):
+    reference, cases, *tolerance = COMPARED[export]
+    for case, result in zip(cases, node(*export.split("."), cases), strict=True):
+        close(result, reference(*case), *tolerance)
+
+
+WRITTEN = [  # module, export, arguments, results
+    ("host", "fmt", [[-1.005], [-0.001], [3, 0], [0.5, 3]], ["−1.00", "0.00", "3", "0.500"]),  # a minus, and no −0
+    ("host", "power", [[3.14e-8, 1], [1e-12], [2e10]], ["3.1·10⁻⁸", "10⁻¹²", "2·10¹⁰"]),
+    ("backward", "summary", [[[4, -8, 1]]], [{"mean": -1, "largest": 8, "length": 9}]),
+]
 
 
 @needs_node
-def test_numbers_in_words():
-    """A true minus sign and no −0; a factor of 1 is left out before a power of ten."""
-    assert node("host", "fmt", [[-1.005], [-0.001], [3, 0], [0.5, 3]]) == ["−1.00", "0.00", "3", "0.500"]
-    assert node("host", "power", [[3.14e-8, 1], [1e-12], [2e10]]) == ["3.1·10⁻⁸", "10⁻¹²", "2·10¹⁰"]
+@pytest.mark.parametrize("module, export, cases, results", WRITTEN)
+def test_numbers_in_words(module, export, cases, results):
+    assert node(module, export, cases) == results
 
 
-# ---------------------------------------------------------------------------------------------------------------- block
+@needs_node
+def test_equal_numbers_are_divided_by_eps_or_0_by_0():
+    [none] = node("backward", "backward", [[[2] * 4, [1, -2, 0.5, 3], {"eps": 0}]])
+    assert none["variance"] == ["NaN"] * 4
+    states = [
+        {"x": [2, 2, 2], "eps": eps, "step": step, "show": ["cloud", "softmax"]} for eps in (0, 1) for step in range(4)
+    ]
+    for state, drawn in zip(states, node("sphere", "still", [[state] for state in states]), strict=True):
+        assert "NaN" not in drawn and ("0/0" in drawn) == (state["eps"] == 0)
+
+
+@needs_node
+def test_what_layer_norm_cannot_see():
+    """Shift and stretch keep the row in the picture and its image where it was, at eps 0."""
+    cases = [[kind, x.tolist()] for x in draw(7, 50, 3).clamp(-2.5, 2.5) for kind in ("shift", "stretch")]
+    for (_, x), result in zip(cases, node("sphere", "unseenMove", cases), strict=True):
+        assert max(map(abs, result["to"])) <= 2.5 + 1e-12 and result["to"] != x
+        close(F.layer_norm(tensor(result["to"]), (3,), eps=0).tolist(), F.layer_norm(tensor(x), (3,), eps=0))
+
+
+@needs_node
+def test_weights_are_gaussian():
+    [drawn] = node("stream", "drawNet", [[dict(seed=1, blocks=24, scale=0.5)]])
+    for unit in (8 * depth_net(0)[0].flatten(), 8 * tensor(drawn["weights"])):
+        assert abs(unit.std() - 1) < 0.02 and abs((unit.abs() < 1).double().mean() - 0.683) < 0.01
+
+
+# ------------------------------------------------------------------------------------------------------ block, batch
 
 
 def layouts():
     """Every tensor of the explorable with every set of axes, and every number of groups if C is among them."""
     [shapes] = node("block", "SHAPES", [[]])
-    for tensor, shape in shapes.items():
+    for tensor_name, shape in shapes.items():
         for n in range(1, len(shape) + 1):
             for over in itertools.combinations(shape, n):
                 for groups in (1, 2, 4) if "C" in over else (1,):
-                    yield tensor, shape, list(over), groups
+                    yield shape, dict(tensor=tensor_name, over=list(over), groups=groups, squares=True)
 
 
 @needs_node
-def test_block_shares_means_as_torch_does():
-    """The mean of the numbers that a cell shares its mean with, for each cell, is torch's; so is the printed line."""
+def test_block_shares_means_and_prints_a_line_as_torch_does():
+    """The mean of the numbers that a cell shares its mean with, for each cell, is what the printed line gives."""
     cases = list(layouts())
-    places = [
-        [list(index), shape, over, groups]
-        for _, shape, over, groups in cases
-        for index in itertools.product(*map(range, shape.values()))
-    ]
-    means = iter(node("block", "meanOf", places))
-    reduced = node("block", "reduced", [[shape, over, groups] for _, shape, over, groups in cases])
-    states = [[dict(tensor=t, over=over, groups=g, squares=True)] for t, _, over, g in cases]
-    for (_, shape, *_), line, result in zip(cases, node("block", "code", states), reduced, strict=True):
-        x = draw(2, *shape.values())
+    lines = node("block", "code", [[state] for _, state in cases])
+    arguments = [[shape, state["over"], state["groups"]] for shape, state in cases]
+    for case, line, counts in zip(arguments, lines, node("block", "reduced", arguments), strict=True):
+        x = draw(2, *case[0].values())
         expected = eval(line, {"x": x})
         assert str(tuple(expected.shape)) == line.partition("# ")[2]
-        assert result["means"] == expected.numel() == math.prod(result["kept"])
-        assert result["entries"] == x.numel() // expected.numel()
-        flat = torch.zeros(result["kept"], dtype=torch.float64)
-        for index in itertools.product(*map(range, shape.values())):
-            flat[tuple(next(means))] += x[index].square() / result["entries"]
-        close(flat.flatten().tolist(), expected.flatten())
-    assert len(cases) == 7 + 4 * 2 + 15 + 8 * 2  # subsets, and two more numbers of groups for those with C
+        assert (counts["means"], counts["entries"]) == (expected.numel(), x.numel() // expected.numel())
+        means, indices = torch.zeros(counts["kept"], dtype=torch.float64), list(np.ndindex(*x.shape))
+        for index, place in zip(indices, node("block", "meanOf", [[index, *case] for index in indices]), strict=True):
+            means[tuple(place)] += x[index].square() / counts["entries"]
+        close(means.flatten().tolist(), expected.flatten())
 
 
 @needs_node
 def test_block_names_the_norms_that_torch_calls_so():
-    """Of all settings, those that average what torch's function of that name averages."""
-    named = {  # axes of the images, axes of the sentences (B, T, C), groups of the channels
-        "LayerNorm": ("CHW", "C", 1),
-        "BatchNorm": ("BHW", "BT", 1),
-        "InstanceNorm": ("HW", "T", 1),
-        "GroupNorm": ("CHW", "TC", 2),
-    }
-    states = [dict(tensor=t, over=over, groups=g, squares=False) for t, _, over, g in layouts()]
+    states = [state | {"squares": False} for _, state in layouts()]
     names = node("block", "nameOf", [[state] for state in states])
-    for state, name in zip(states, names, strict=True):
-        axes = 0 if state["tensor"] == "BCHW" else 1
-        same = [n for n, row in named.items() if set(row[axes]) == set(state["over"]) and row[2] == state["groups"]]
-        assert [name] == (same or [""])
-
-
-# ---------------------------------------------------------------------------------------------------------------- depth
-
-
-def unit(x):
-    return x / x.square().mean().sqrt()
+    named = [f"{name} {''.join(of['over'])} {of['groups']}" for of, name in zip(states, names, strict=True) if name]
+    sentences = ["LayerNorm C 1", "InstanceNorm T 1", "BatchNorm BT 1", "GroupNorm TC 2"]
+    images = ["LayerNorm CHW 1", "InstanceNorm HW 1", "BatchNorm BHW 1", "GroupNorm CHW 2"]
+    assert sorted(named) == sorted(sentences + images)
 
 
 @needs_node
-def test_depth():
-    """The weights are Gaussian; signals and gradients are torch's, by autograd."""
-    digit = unit(data.digits()[0][3].double().flatten())
-    [drawn] = node("depth", "digit", [[]])
-    close(drawn, digit)
-    for seed in (0, 3):
-        [net] = node("depth", "net", [[seed]])
-        weights, upstream = (torch.tensor(net[key], dtype=torch.float64) for key in ("weights", "upstream"))
-        weights = weights.view(50, 64, 64)
-        assert abs(weights.std() * 8 - 1) < 0.01 and abs((weights.abs() < 1 / 8).double().mean() - 0.683) < 0.01
-        cases = list(itertools.product((digit, draw(4, 64)), (0.8, 1.0, 2**0.5, 2.4), ("none", "before", "after")))
-        settings = [[x.tolist(), dict(scale=scale, norm=norm, seed=seed)] for x, scale, norm in cases]
-        for (x, scale, norm), result in zip(cases, node("depth", "run", settings), strict=True):
-            signals = [x.clone().requires_grad_()]
-            for W in scale * weights:
-                z = signals[-1] @ W
-                z = F.layer_norm(z, (64,)) if norm == "before" else z
-                signals.append(F.layer_norm(z.relu(), (64,)) if norm == "after" else z.relu())
-            gradients = torch.autograd.grad(signals[-1] @ upstream, signals)
-            for actual, expected in zip(result["signals"] + result["gradients"], [*signals, *gradients], strict=True):
-                size = expected.detach().abs().max()  # from 1e-13 to 1e13: each is compared at its own size
-                close((torch.tensor(actual, dtype=torch.float64) / size).tolist(), expected.detach() / size)
-
-
-# ---------------------------------------------------------------------------------------------------------------- batch
-
-
-@needs_node
-def test_batch():
-    """Train mode, the running statistics and eval mode are those of torch's modules."""
-    cases = []
-    for n, D in ((2, 5), (3, 2), (16, 8)):
-        norm = torch.nn.BatchNorm1d(D, affine=False).double()
-        for batches in range(12):
-            samples = 3 * draw(batches, n, D) + draw(100 + batches, D)
-            before = dict(mean=norm.running_mean.tolist(), variance=norm.running_var.tolist(), batches=batches)
-            trained = norm.train()(samples)[0]
-            after = torch.stack([norm.running_mean, norm.running_var])
-            cases.append((samples, before, after, trained, norm.eval()(samples)[0]))
-    first = [case[0][0].tolist() for case in cases]
-    used = node("batch", "statistics", [[samples.tolist()] for samples, *_ in cases])
-    kept = node("batch", "keep", [[before, samples.tolist()] for samples, before, *_ in cases])
-    trains, evals = (node("batch", "batchNorm", list(zip(first, how, strict=True))) for how in (used, kept))
-    for i, (_, before, after, trained, evaluated) in enumerate(cases):
-        close([kept[i]["mean"], kept[i]["variance"]], after)
-        assert kept[i]["batches"] == before["batches"] + 1
-        close(trains[i], trained)
-        close(evals[i], evaluated)
+def test_batch_is_torchs_batch_norm_in_train_and_eval_mode():
+    norm, running = torch.nn.BatchNorm1d(5, affine=False).double(), dict(mean=[0] * 5, variance=[1] * 5, batches=0)
+    for n in (2, 16, 3):
+        samples = 3 * draw(n, n, 5) + 1
+        trained = norm.train()(samples)[0]
+        [used] = node("batch", "statistics", [[samples.tolist()]])
+        [running] = node("batch", "keep", [[running, samples.tolist()]])
+        close(running, {"mean": norm.running_mean, "variance": norm.running_var, "batches": norm.num_batches_tracked})
+        outputs = node("batch", "batchNorm", [[samples[0].tolist(), how] for how in (used, running)])
+        close(outputs, [trained, norm.eval()(samples)[0]])
 
 
 @needs_node
 def test_batch_is_the_sample_and_neighbors_that_become_like_it():
     sample = [4, -2, 2, 0, 1]
     states = [dict(sample=sample, neighbors=15, likeness=likeness, draw=2) for likeness in (0, 0.5, 1)]
-    far, half, same = (
-        torch.tensor(rows, dtype=torch.float64) for rows in node("batch", "batch", [[s] for s in states])
-    )
-    assert far.shape == (16, 5) and (far[0] == torch.tensor(sample)).all() and (same == far[0]).all()
+    far, half, same = map(tensor, node("batch", "batch", [[state] for state in states]))
+    assert far.shape == (16, 5) and (far[0] == tensor(sample)).all() and (same == far[0]).all()
     close(half.tolist(), (far + same) / 2)
     assert far.abs().max() <= 8 and (far[1:].std(0) > 1).all()

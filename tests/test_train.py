@@ -27,6 +27,11 @@ def sgd(parameters):
     return torch.optim.SGD(parameters, lr=0.1)
 
 
+def four_rows(generator):
+    rows = torch.randint(N, (4,), generator=generator)
+    return X[rows], Y[rows]
+
+
 def compare(models=None, **changes):
     """Run train.compare on a small task with some arguments changed; a change to None leaves the argument out."""
     arguments = dict(seeds=range(2), loss=F.cross_entropy, optimizer=sgd, data=(X, Y), epochs=3, batch_size=5)
@@ -36,64 +41,45 @@ def compare(models=None, **changes):
 
 def in_steps(steps, **changes):
     """The same, in steps: each batch is four random rows."""
-
-    def batches(generator):
-        rows = torch.randint(N, (4,), generator=generator)
-        return X[rows], Y[rows]
-
-    return compare(**{"data": None, "epochs": None, "batches": batches, "steps": steps, **changes})
+    return compare(**{"data": None, "epochs": None, "batches": four_rows, "steps": steps, **changes})
 
 
-def batches_seen(make, seeds, **changes):
-    """Return the inputs of every training step, in order, with a model that makes `make()` and records what it gets."""
-    seen = []
+def watched(seen):
+    """Return a function that makes a model, which adds (training, gradients, input) to `seen` at each forward pass."""
 
-    def recording():
-        model = make()
-        model.register_forward_pre_hook(lambda module, args: seen.append(args[0].clone()) if module.training else None)
+    def make():
+        model = linear()
+        look = lambda model, inputs: seen.append((model.training, torch.is_grad_enabled(), inputs[0].clone()))  # noqa: E731
+        model.register_forward_pre_hook(look)
         return model
 
-    compare({"recording": recording}, seeds=seeds, **changes)
-    return seen
+    return make
 
 
-# --- pairing -------------------------------------------------------------------------------------------------------
-
-
-def test_two_runs_give_identical_histories_and_calls_may_be_split():
+def test_runs_are_paired_across_calls_and_leave_the_global_random_numbers_alone(capfd):
     models = {"none": linear, "LayerNorm": normed}
     settings = dict(seeds=[0, 1, 2], clip=1.0, evaluate={"first weight": lambda model: next(model.parameters())[0, 0]})
-    whole = compare(models, **settings)
-    again = compare(models, **settings)
-    split = {}
-    for name in reversed(models):
-        split |= compare({name: models[name]}, **settings)
-    for other in (again, split):
-        torch.testing.assert_close(other, whole, rtol=0, atol=0)
-    first, second = (batches_seen(linear, [seed], epochs=1)[0] for seed in (0, 1))
-    assert not torch.equal(first, second), "a seed draws its own batches"
-
-
-def test_the_global_random_numbers_are_left_alone():
     torch.manual_seed(11)
     expected = torch.rand(3)
     torch.manual_seed(11)
-    compare()
+    whole, again = compare(models, **settings), compare(models, **settings)
+    split = compare({"LayerNorm": normed}, **settings) | compare({"none": linear}, **settings)
     with pytest.raises(ZeroDivisionError):
         compare(evaluate={"broken": lambda model: 1 / 0})
     assert torch.equal(torch.rand(3), expected)
-
-
-# --- histories -----------------------------------------------------------------------------------------------------
+    for other in (again, split):
+        torch.testing.assert_close(other, whole, rtol=0, atol=0)
+    assert capfd.readouterr() == ("", ""), "no bar where stderr is no terminal"
 
 
 def test_a_run_is_the_loop_one_would_write():
     """With batches of every example but the last three, a schedule that counts from 1, and clipping."""
-    kept, warm_up = [], lambda step: min(1, step / 4)
-    models = {"linear": lambda: kept.append(linear()) or kept[0]}
-    settings = {"seeds": [3], "drop_last": True, "schedule": warm_up, "clip": 0.3}
-    history = compare(models, **settings, evaluate={"first weight": lambda model: model.weight[0, 0]})["linear"]
-    batches = batches_seen(linear, **settings)
+    kept, seen, warm_up = [], [], lambda step: min(1, step / 4)
+    models = {"linear": lambda: kept.append(watched(seen)()) or kept[0]}
+    first_weight = {"first weight": lambda model: model.weight[0, 0]}
+    settings = {"seeds": [3], "drop_last": True, "schedule": warm_up, "clip": 0.3, "evaluate": first_weight}
+    history = compare(models, **settings)["linear"]
+    batches = [batch for *_, batch in seen]
     assert [len(batch) for batch in batches] == [5] * 12 and len(torch.cat(batches[:4]).unique(dim=0)) == 20
     torch.manual_seed(3)
     model = linear()
@@ -114,59 +100,34 @@ def test_a_run_is_the_loop_one_would_write():
     assert history["loss"].dtype == torch.float64 and history["diverged"].tolist() == [0]
 
 
-# --- train() and eval() --------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("eval_mode", [True, False])
+def test_evaluation_is_in_eval_mode_unless_it_is_forgotten_and_without_gradients(eval_mode):
+    seen, output = [], lambda model: model(X).mean()
+    measures = {"a": output, "calls train() itself": lambda model: output(model.train()), "b": output}
+    in_steps(3, every=2, models={"watched": watched(seen)}, evaluate=measures, seeds=[0], eval_mode=eval_mode)
+    # Two steps and three measures, one step and three measures; the one that calls train() does not spoil the next.
+    expected = [True, True, False, True, False, True, False, True, False] if eval_mode else [True] * 9
+    assert [training for training, *_ in seen] == expected
+    assert [gradients for _, gradients, _ in seen] == [True, True, False, False, False, True, False, False, False]
 
 
-def modes_seen(**changes):
-    """Return "train" or "eval" for each forward pass, and whether each had gradients."""
-    modes, gradients = [], []
-
-    def watched():
-        model = linear()
-        model.register_forward_pre_hook(
-            lambda module, args: (modes.append(module.training), gradients.append(torch.is_grad_enabled())) and None
-        )
-        return model
-
-    def forgetful(model):
-        model.train()
-        return model(X).mean()
-
-    measures = {"a": lambda model: model(X).mean(), "forgetful": forgetful, "b": lambda model: model(X).mean()}
-    in_steps(3, every=2, models={"watched": watched}, evaluate=measures, seeds=[0], **changes)
-    return modes, gradients
-
-
-def test_training_in_train_and_evaluation_in_eval_without_gradients():
-    modes, gradients = modes_seen()
-    # Two steps, three measures, one step, three measures; the one that calls train() itself does not spoil the next.
-    assert modes == [True, True, False, True, False, True, False, True, False]
-    assert gradients == [True, True, False, False, False, True, False, False, False]
-    assert modes_seen(eval_mode=False) == ([True] * 9, gradients), "forgetting eval is an option"
-
-
-# --- divergence ----------------------------------------------------------------------------------------------------
-
-
-class Exploding(nn.Module):
-    """Gives nan from its fifth training step on, with the second seed only."""
+class Exploding(nn.Linear):
+    """Gives nan from its fifth training step on, with every second seed."""
 
     built = 0
 
     def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(CLASSES, D))
+        super().__init__(D, CLASSES)
         self.bad, self.steps = Exploding.built % 2 == 1, 0
         Exploding.built += 1
 
     def forward(self, x):
         self.steps += self.training
-        return F.linear(x, self.weight) * (math.inf if self.bad and self.steps >= 5 else 1)
+        return super().forward(x) * (math.inf if self.bad and self.steps >= 5 else 1)
 
 
 def test_a_diverging_run_is_recorded_and_stops_no_other():
-    Exploding.built = 0
-    evaluate = {"weight": lambda model: next(model.parameters())[0, 0]}
+    evaluate = {"weight": lambda model: model.weight[0, 0]}
     history = in_steps(8, models={"bad": Exploding, "good": linear}, seeds=range(4), every=2, evaluate=evaluate)
     assert history["bad"]["diverged"].tolist() == [0, 5, 0, 5]
     for key in ("loss", "weight"):
@@ -174,42 +135,26 @@ def test_a_diverging_run_is_recorded_and_stops_no_other():
     assert history["good"]["diverged"].tolist() == [0] * 4 and history["good"]["loss"].isfinite().all()
 
 
-# --- table ---------------------------------------------------------------------------------------------------------
-
-
-def columns(*rows):
-    numbers = torch.tensor(rows, dtype=torch.float64)
-    return {
-        "accuracy": numbers,
-        "diverged": torch.zeros(len(rows)).long(),
-        "step": torch.arange(1, numbers.shape[1] + 1),
-    }
-
-
 def test_table_prints_mean_sample_deviation_range_and_n(capsys):
-    history = {
-        "none": columns([0.0, 1.0], [0.0, 2.0], [0.0, 6.0]),
-        "LayerNorm": columns([9.0, 98.04], [9.0, math.nan], [9.0, math.inf]),
-        "BN": columns([1.0, math.nan]),
+    runs = {
+        "none": [[0, 1], [0, 2], [0, -0.001]],
+        "LayerNorm": [[9, 98.04], [9, math.nan], [9, math.inf]],
+        "BN": [[1, math.nan]],
     }
-    assert train.table(history, "accuracy") is None
+    step = torch.tensor([1, 2])
+    train.table({name: {"accuracy": torch.tensor(rows), "step": step} for name, rows in runs.items()}, "accuracy")
     assert capsys.readouterr().out.splitlines() == [
         "accuracy: mean ± sample sd [min, max] over n seeds",
-        "none       3.0 ± 2.6 [1.0, 6.0]  n = 3 (step 2)",
+        "none       1.0 ± 1.0 [0.0, 2.0]  n = 3 (step 2)",
         "LayerNorm  98.0 ± - [98.0, 98.0]  n = 1, 2 more not finite (step 2)",
         "BN         no finite run  n = 0, 1 more not finite (step 2)",
     ]
-    train.table({"a": columns([7, -0.0001], [7, -0.0002])}, "accuracy", digits=3)
-    assert capsys.readouterr().out.splitlines()[1] == "a  0.000 ± 0.000 [0.000, 0.000]  n = 2 (step 2)"
 
-
-# --- errors --------------------------------------------------------------------------------------------------------
 
 SHARED = linear()
 ERRORS = {  # what is said: the arguments
     r"models\['mlp'\] is Linear.*write lambda:": dict(models={"mlp": linear()}),
     r"models\['mlp'\]\(\) is None.*Does its function return": dict(models={"mlp": lambda: None}),
-    r"models\['mlp'\]\(\) is ReLU\(\), expected a module with param": dict(models={"mlp": nn.ReLU}),
     "is 'an old model', expected a new one": dict(models={"mlp": lambda: SHARED}),
     r"seeds is 4, expected different whole numbers, like range\(4\)": dict(seeds=4),
     r"seeds is \[1, 2, 1\], expected different": dict(seeds=[1, 2, 1]),
@@ -224,11 +169,3 @@ ERRORS = {  # what is said: the arguments
 def test_bad_arguments_are_named_with_what_was_expected(message):
     with pytest.raises(ValueError, match="(?s)" + message):
         compare(**ERRORS[message])
-
-
-# --- progress ------------------------------------------------------------------------------------------------------
-
-
-def test_nothing_on_stderr_where_it_is_no_terminal(capfd):
-    compare()
-    assert capfd.readouterr() == ("", "")

@@ -9,7 +9,6 @@ from teaching.site import explorables
 from teaching.tests.browser import chromium, listen, needs_chromium, served
 
 pytestmark = needs_chromium
-every_explorable = pytest.mark.parametrize("name", explorables.NAMES)
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +48,13 @@ def opened(address, browser):
         assert not faults
 
 
-def drag(page, start, end):
-    page.mouse.move(*start)
+def drag(page, selector, right, down):
+    """Take what the selector finds at a point near its corner, and move the mouse."""
+    box = page.locator(selector).first.bounding_box()
+    x, y = box["x"] + 22, box["y"] + 22
+    page.mouse.move(x, y)
     page.mouse.down()
-    page.mouse.move(*end, steps=4)
+    page.mouse.move(x + right, y + down, steps=4)
     page.mouse.up()
 
 
@@ -66,8 +68,8 @@ NUMBERED = """() => {
   return stops.length }"""
 
 
-@every_explorable
-def test_tab_reaches_every_control_a_click_or_an_arrow_moves_it_and_words_say_what_is_shown(name, opened):
+@pytest.mark.parametrize("name", explorables.NAMES)
+def test_keys_and_clicks_reach_every_control_words_say_what_is_shown_and_nothing_stays_behind(name, opened):
     page = opened(name)
     stops = page.evaluate(NUMBERED)
     assert stops > 2
@@ -76,6 +78,10 @@ def test_tab_reaches_every_control_a_click_or_an_arrow_moves_it_and_words_say_wh
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.dataset.stop"))
     assert reached == [str(i) for i in range(stops)]
+    page.evaluate("heard_keys.length = 0")
+    for keys in ("b", "Control+m"):
+        page.keyboard.press(keys)
+    assert page.evaluate("heard_keys.join()") == "Control,m", "a letter stays inside, a shortcut does not"
     for button in page.locator("#here [data-act]:enabled:visible").all():
         page.evaluate("model.saved = 0")
         button.click()
@@ -83,39 +89,18 @@ def test_tab_reaches_every_control_a_click_or_an_arrow_moves_it_and_words_say_wh
     for slider in page.locator("#here [type=range]:enabled:visible").all():
         before = slider.input_value()
         page.evaluate("model.saved = 0")
-        slider.focus()
-        page.keyboard.press("ArrowLeft" if before == slider.get_attribute("max") else "ArrowRight")
+        slider.press("ArrowLeft" if before == slider.get_attribute("max") else "ArrowRight")
         page.wait_for_function("model.saved > 0")
         assert slider.input_value() != before
     page.wait_for_function("document.querySelector('[role=status]').innerText.length > 20")  # once the hand rests
     status = page.locator("[role=status]").first.inner_text()
     assert "NaN" not in status and "undefined" not in status
-
-
-@every_explorable
-def test_a_letter_stays_inside_and_a_shortcut_does_not(name, opened):
-    page = opened(name)
-    page.locator("#here :is(button, input):visible").first.focus()
-    for keys in ("b", "Control+m"):
-        page.keyboard.press(keys)
-    assert [key for key in page.evaluate("heard_keys") if key != "Control"] == ["m"]
-
-
-@every_explorable
-def test_no_frame_when_idle_and_nothing_stays_behind(name, opened):
-    page = opened(name)
-    for _ in range(20):  # what it learns at first is drawn as it comes, slower on a busy machine
-        asked = page.evaluate("frames_asked")
-        page.wait_for_timeout(400)
-        if page.evaluate("frames_asked") == asked:
-            break
-    else:
-        pytest.fail(f"{name} still asks for frames after 8 s without a hand on it.")
+    # What it learns at first is drawn as it comes, and what was set going ends: then it asks for no more frames.
+    page.wait_for_function("[window.asked, window.asked = frames_asked][0] === frames_asked", polling=400)
     page.evaluate("remove()")
     assert page.evaluate("document.getElementById('here').childElementCount") == 0
     assert page.evaluate("signals.length > 0 && signals.every((signal) => signal?.aborted)")
-    assert page.evaluate("[...heard.values()].flat().length") == 0
-    assert page.evaluate("heard.size") > 0
+    assert page.evaluate("heard.size > 0 && [...heard.values()].flat().length === 0")
 
 
 def test_a_second_explorable_on_the_page_leaves_the_look_of_the_first(opened):
@@ -132,15 +117,7 @@ def test_a_second_explorable_on_the_page_leaves_the_look_of_the_first(opened):
     assert page.evaluate(look) == before != page.evaluate(look.replace("'.say'", "'.ln-row .say'"))
 
 
-# ---------------------------------------------------------------------------------------------- what is each one's own
-
-
-def test_row_is_dragged_by_a_mouse_and_by_a_finger_and_scrolls_elsewhere(opened):
-    page = opened("row")
-    stage = page.locator(".stage").bounding_box()
-    x, y = stage["x"] + 100, stage["y"] + 60  # in the first column
-    drag(page, (x, y), (x, y - 38))  # 190 pixels are 20 units
-    assert page.evaluate("model.get('x')") == [9, 1, -1, 4, 1, 2]
+def test_row_is_dragged_by_a_finger_and_the_page_scrolls_elsewhere(opened):
     page = opened("row", viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     finger = page.context.new_cdp_session(page)
 
@@ -149,85 +126,74 @@ def test_row_is_dragged_by_a_mouse_and_by_a_finger_and_scrolls_elsewhere(opened)
             points = [] if moved is None else [{"x": x, "y": y + moved}]
             finger.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
         page.wait_for_timeout(300)
+        return page.evaluate("model.get('x')")
 
     box = page.locator(".grip").first.bounding_box()
-    swipe(box["x"] + 22, box["y"] + 22)
-    assert page.evaluate("model.get('x')[0]") > 7
-    before = page.evaluate("model.get('x')")
+    after = swipe(box["x"] + 22, box["y"] + 22)
+    assert after[0] > 7
     stage = page.locator(".stage").bounding_box()
-    swipe(stage["x"] + stage["width"] / 2 + 30, stage["y"] + 180)  # below the bars
-    assert page.evaluate("model.get('x')") == before
-
-
-def test_block_lights_what_shares_a_mean(opened):
-    page = opened("block")
-    blue = "[data-cell][fill='var(--accent)']"
-    page.locator("[data-cell='1,2,3']").hover()
-    page.wait_for_function("model.get('cell').join() === '1,2,3'")
-    assert page.locator(blue).count() == 4
-    page.locator(".stage").focus()
-    for _ in range(4):
-        page.keyboard.press("ArrowLeft")  # past the edge of a sheet, onto the one before it
-    page.wait_for_function("model.get('cell').join() === '0,2,3'")
-    page.check("[value=BatchNorm]")
-    page.wait_for_function("document.querySelector('.say').textContent.startsWith('BatchNorm takes 4 means')")
-    assert page.locator(blue).count() == 6
-    page.uncheck("[value=T]")
-    page.wait_for_function("document.querySelector('code').textContent.startsWith('x.mean(0, keepdim=True)')")
-    assert page.locator("[type=radio][value=BatchNorm]").is_checked() is False
-
-
-def test_depth_is_played_and_a_layer_chosen(opened):
-    page = opened("depth")
-    page.click("[data-act=play]")
-    page.wait_for_function("model.get('layer') === 50")
-    stage = page.locator(".stage").bounding_box()
-    page.mouse.click(stage["x"] + stage["width"] / 2, stage["y"] + 200)
-    page.wait_for_function("Math.abs(model.get('layer') - 24) <= 2")
-    page.check("[value=before]")
-    page.wait_for_function("document.querySelector('.say').textContent.includes('signal has rms 0.7')")
-
-
-LENGTH = "document.querySelector('[data-number=length]').textContent"
+    assert swipe(stage["x"] + stage["width"] / 2 + 30, stage["y"] + 180) == after  # below the bars
 
 
 def test_backward_lets_a_hand_put_dy_onto_its_marks(opened):
     """What lesson 7 asks for: dy = x hat leaves a dx of length 0."""
-    page = opened("backward")
-    assert page.evaluate(LENGTH) != "0.00"
+    page, length = opened("backward"), "document.querySelector('[data-number=length]').textContent"
+    assert page.evaluate(length) != "0.00"
     page.check("[data-key=marks]")
-    page.locator(".stage line[stroke-dasharray='4 2']").first.wait_for(state="attached")
+    marks = page.locator(".stage line[stroke-dasharray='4 2']")
+    marks.first.wait_for(state="attached")
     for i in range(5):
         tip = page.locator("[data-bar=dy] .grip").nth(i).bounding_box()
-        mark = page.locator(".stage line[stroke-dasharray='4 2']").nth(i).bounding_box()
-        x = tip["x"] + 22
-        drag(page, (x, tip["y"] + 22), (x, round(mark["y"] + mark["height"] / 2)))
+        mark = marks.nth(i).bounding_box()
+        drag(page, f"[data-bar=dy] .grip >> nth={i}", 0, round(mark["y"] + mark["height"] / 2) - tip["y"] - 22)
         page.wait_for_timeout(50)
-    page.wait_for_function(f"{LENGTH} === '0.00'")
+    page.wait_for_function(f"{length} === '0.00'")
 
 
-def test_sphere_is_dragged_and_turned_by_a_mouse_and_by_keys(opened):
-    page = opened("sphere")
-    for target, key in ((".grip", "x"), (".stage", "camera")):
-        before = page.evaluate(f"model.get('{key}')")
-        page.locator(target).focus()
-        page.keyboard.press("ArrowRight")
-        page.wait_for_function(f"model.get('{key}').join() !== '{','.join(f'{v:g}' for v in before)}'")
-        before = page.evaluate(f"model.get('{key}').join()")
-        box = page.locator(target).bounding_box()
-        x, y = box["x"] + 22, box["y"] + 22
-        drag(page, (x, y), (x + 30, y + 10))
-        page.wait_for_function(f"model.get('{key}').join() !== '{before}'")
+SAYS = "document.querySelector('.say').textContent.includes"
+BLUE = "document.querySelectorAll(`[data-cell][fill='var(--accent)']`).length"
+LOSS = "parseFloat(document.querySelector('[data-place=post]').lastChild.textContent)"
+MOVED, TURNED = (f"before.{key} !== String(model.get('{key}'))" for key in ("x", "camera"))
+DEEP = "Object.entries({place: 'post', blocks: 24, rate: 0.03, seed: 2}).map(([k, v]) => model.set(k, v))"
+REMEDIES = [("blocks", 8, 24), ("scale", 0.3, 1), ("rate", 0.005, 0.03), ("warmUp", 20, 0)]
+STORIES = {  # what a hand does, as methods of a page with their arguments, and the state that each step leads to
+    "row": [([drag, ".grip", 0, -38], "model.get('x').join() === '9,1,-1,4,1,2'")],  # 190 pixels are 20 units
+    "block": [
+        (["hover", "[data-cell='1,2,3']"], f"model.get('cell').join() === '1,2,3' && {BLUE} === 4"),
+        # past the edge of a sheet, onto the one before it
+        *[
+            (["press", ".stage", "ArrowLeft"], f"model.get('cell').join() === '{to}'")
+            for to in ("1,2,2", "1,2,1", "1,2,0", "0,2,3")
+        ],
+        (["check", "[value=BatchNorm]"], f"{SAYS}('BatchNorm takes 4 means') && {BLUE} === 6"),
+        (["uncheck", "[value=T]"], "document.querySelector('code').textContent.startsWith('x.mean(0, keepdim=True)')"),
+    ],
+    "depth": [
+        (["click", "[data-act=play]"], "model.get('layer') === 50"),
+        (["click", ".stage"], "Math.abs(model.get('layer') - 24) <= 2"),
+        (["check", "[value=before]"], f"{SAYS}('signal has rms 0.7')"),
+    ],
+    "sphere": [
+        (["press", ".grip", "ArrowRight"], MOVED),
+        ([drag, ".grip", 30, 10], MOVED),
+        (["press", ".stage", "ArrowRight"], TURNED),
+        ([drag, ".stage", 30, 10], TURNED),
+    ],
+    "stream": [  # what lesson 11 asks for: each of four sliders can help Post-LN
+        (["evaluate", DEEP], f"{LOSS} > 2"),
+        *[
+            (["evaluate", f"model.set('{key}', {value})"], f"{LOSS} {becomes}")
+            for key, remedy, start in REMEDIES
+            for value, becomes in ((remedy, "< 0.6"), (start, "> 2"))
+        ],
+    ],
+}
 
 
-def test_stream_learns_again_with_each_remedy_alone(opened):
-    """What lesson 11 asks for: each of four sliders can help Post-LN."""
-    page = opened("stream")
-    page.evaluate("Object.entries({place: 'post', blocks: 24, rate: 0.03, seed: 2}).map(([k, v]) => model.set(k, v))")
-    loss = "parseFloat(document.querySelector('[data-place=post]').lastChild.textContent)"
-    page.wait_for_function(f"{loss} > 2")
-    for key, remedy, start in (("blocks", 8, 24), ("scale", 0.3, 1), ("rate", 0.005, 0.03), ("warmUp", 20, 0)):
-        page.evaluate("([key, v]) => model.set(key, v)", [key, remedy])
-        page.wait_for_function(f"{loss} < 0.6")
-        page.evaluate("([key, v]) => model.set(key, v)", [key, start])
-        page.wait_for_function(f"{loss} > 2")
+@pytest.mark.parametrize("name", STORIES)
+def test_a_hand_does_what_a_lesson_asks_for(name, opened):
+    page = opened(name)
+    for (act, *arguments), leads_to in STORIES[name]:
+        page.evaluate("window.before = { x: String(model.get('x')), camera: String(model.get('camera')) }")
+        act(page, *arguments) if callable(act) else getattr(page, act)(*arguments)
+        page.wait_for_function(leads_to)

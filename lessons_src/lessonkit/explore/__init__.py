@@ -3,11 +3,11 @@
 host.mjs has what all of them share: numbers, words, drawing, the look of a page, hands and frames. A module says what
 it computes, how it is drawn and what its controls do. It runs in JupyterLab, through anywidget and the functions below,
 and on a page without a kernel: its `render` takes {model, el}, and its `start` holds the same parameters with the same
-defaults as the function here. What it computes is exported, too, and compared with PyTorch in tests/test_explore.py and
-test_explore_space.py. NAME.svg is the picture that it draws at its start, with a title and a description, for viewers
-that run no script, NAME-NUMBER.svg what it draws in a lesson that begins otherwise: after an edit, `node
+defaults as the function here. What it computes is exported, too, and compared with PyTorch in tests/test_explore.py.
+NAME.svg is the picture that it draws at its start, with a title and a description, for viewers that run no script,
+NAME-NUMBER.svg what it draws in a lesson that begins otherwise: after an edit, `node
 lessons_src/lessonkit/explore/still.mjs`. One more explorable is its module, its picture, and here a function that
-returns Explorable(NAME, parameters), named in __all__.
+returns Explorable(NAME, parameters, what is allowed for each), named in __all__.
 """
 
 import inspect
@@ -28,9 +28,19 @@ class Explorable(anywidget.AnyWidget):
 
     A notebook stores its picture and its words, never its state as a widget. The picture's metadata say which module a
     page may show in its place ("explore") and with which parameters ("state").
+    allowed: for each parameter what `_numbers` or `_among` returns. ValueError for a value that is not.
     """
 
-    def __init__(self, name, state):
+    def __init__(self, name, state, **allowed):
+        for parameter, (convert, expected) in allowed.items():
+            try:
+                state[parameter] = convert(state[parameter])
+            except (TypeError, ValueError):
+                usual = inspect.signature(globals()[name]).parameters[parameter].default
+                raise ValueError(
+                    f"{parameter} of explore.{name} is {state[parameter]!r}; expected {expected}, "
+                    f"for example explore.{name}({parameter}={usual!r})."
+                ) from None
         self._esm = _joined(name)
         self._name, self._state = name, state
         self.add_traits(**{key: Any(value).tag(sync=True) for key, value in state.items()})
@@ -62,11 +72,10 @@ def row(x=(5, 1, -1, 4, 1, 2), gain=None, bias=None, eps=1e-5, correction=0, par
     x: two to six numbers from -10 to 10; gain, from -1 to 3, and bias, from -3 to 3: as many, or None for 1 and 0.
     correction: 0 divides the squares by D, 1 by D - 1. parts: which of "correction", "eps", "affine" can be changed.
     """
-    x = _numbers("row", "x", x, -10, 10, (2, 6))
-    D = len(x)
-    gain = [1.0] * D if gain is None else _numbers("row", "gain", gain, -1, 3, (D, D))
-    bias = [0.0] * D if bias is None else _numbers("row", "bias", bias, -3, 3, (D, D))
-    return Explorable("row", dict(x=x, gain=gain, bias=bias, eps=eps, correction=correction, parts=list(parts)))
+    D = _length(x)
+    gain, bias = [1.0] * D if gain is None else gain, [0.0] * D if bias is None else bias
+    state = dict(x=x, gain=gain, bias=bias, eps=eps, correction=correction, parts=list(parts))
+    return Explorable("row", state, x=_numbers(-10, 10, 2, 6), gain=_numbers(-1, 3, D, D), bias=_numbers(-3, 3, D, D))
 
 
 def block(tensor="BTC", over=("C",), groups=1, squares=False, cell=None):
@@ -75,11 +84,14 @@ def block(tensor="BTC", over=("C",), groups=1, squares=False, cell=None):
     tensor: "BTC" for sentences (2, 3, 4) or "BCHW" for images (2, 4, 3, 5). over: the axes that the mean runs over;
     groups: 1, 2 or 4, into which C is cut first. squares: the mean of the squares, as in RMSNorm. cell: an index.
     """
-    _among("block", "tensor", [tensor], ("BTC", "BCHW"))
-    _among("block", "over", over, tuple(tensor))
-    _among("block", "groups", [groups], (1, 2, 4))
     cell = list(cell or ((0, 1, 2) if tensor == "BTC" else (0, 1, 1, 2)))
-    return Explorable("block", dict(tensor=tensor, over=list(over), groups=groups, squares=squares, cell=cell))
+    return Explorable(
+        "block",
+        dict(tensor=tensor, over=over, groups=groups, squares=squares, cell=cell),
+        tensor=_among("BTC", "BCHW"),
+        over=_among(*str(tensor), many=True),
+        groups=_among(1, 2, 4),
+    )
 
 
 def depth(scale=1, norm="none", layer=10, seed=0):
@@ -88,10 +100,13 @@ def depth(scale=1, norm="none", layer=10, seed=0):
     scale: the weight scale, 0.8 to 2.4. norm: LayerNorm "none", "before" or "after" each ReLU. layer: the one looked
     at, 0 to 50. seed: of the weights.
     """
-    _among("depth", "norm", [norm], ("none", "before", "after"))
-    _numbers("depth", "scale", scale, 0.8, 2.4)
-    _numbers("depth", "layer", layer, 0, 50)
-    return Explorable("depth", dict(scale=scale, norm=norm, layer=layer, seed=seed))
+    return Explorable(
+        "depth",
+        dict(scale=scale, norm=norm, layer=layer, seed=seed),
+        scale=_numbers(0.8, 2.4),
+        norm=_among("none", "before", "after"),
+        layer=_numbers(0, 50),
+    )
 
 
 def batch(sample=(4, -2, 2, 0, 1), neighbors=5, likeness=0.3, draw=1, mode="train"):
@@ -100,13 +115,15 @@ def batch(sample=(4, -2, 2, 0, 1), neighbors=5, likeness=0.3, draw=1, mode="trai
     sample: its five features, from -8 to 8. neighbors: how many rows are beside it, 0 to 15. likeness: 0 as they
     come, 1 copies of the sample. draw: which neighbors. mode: "train" or "eval".
     """
-    _numbers("batch", "sample", sample, -8, 8, (5, 5))
-    _numbers("batch", "neighbors", neighbors, 0, 15)
-    _numbers("batch", "likeness", likeness, 0, 1)
-    _among("batch", "mode", [mode], ("train", "eval"))
-    running = dict(mean=[0] * len(sample), variance=[1] * len(sample), batches=0)
-    state = dict(sample=list(sample), neighbors=neighbors, likeness=likeness, draw=draw, mode=mode, running=running)
-    return Explorable("batch", state)
+    running = dict(mean=[0] * 5, variance=[1] * 5, batches=0)
+    return Explorable(
+        "batch",
+        dict(sample=sample, neighbors=neighbors, likeness=likeness, draw=draw, mode=mode, running=running),
+        sample=_numbers(-8, 8, 5, 5),
+        neighbors=_numbers(0, 15),
+        likeness=_numbers(0, 1),
+        mode=_among("train", "eval"),
+    )
 
 
 def sphere(
@@ -118,14 +135,17 @@ def sphere(
     2 divided, 3 after gain and bias. camera: its turn and its height, -15 to 80, in degrees. show: of "cloud", 60
     other rows, and "softmax", its triangle.
     """
-    x = _numbers("sphere", "x", x, -2.5, 2.5, (3, 3))
-    gain = _numbers("sphere", "gain", gain, -1, 2, (3, 3))
-    bias = _numbers("sphere", "bias", bias, -2, 2, (3, 3))
-    _numbers("sphere", "eps", eps, 0, 10)
-    _among("sphere", "step", [step], (0, 1, 2, 3))
-    _among("sphere", "show", show, ("cloud", "softmax"))
-    camera = _numbers("sphere", "camera", camera, -180, 180, (2, 2))
-    return Explorable("sphere", dict(x=x, gain=gain, bias=bias, eps=eps, step=step, camera=camera, show=list(show)))
+    return Explorable(
+        "sphere",
+        dict(x=x, gain=gain, bias=bias, eps=eps, step=step, camera=camera, show=show),
+        x=_numbers(-2.5, 2.5, 3, 3),
+        gain=_numbers(-1, 2, 3, 3),
+        bias=_numbers(-2, 2, 3, 3),
+        eps=_numbers(0, 10),
+        step=_among(0, 1, 2, 3),
+        camera=_numbers(-180, 180, 2, 2),
+        show=_among("cloud", "softmax", many=True),
+    )
 
 
 def backward(
@@ -143,15 +163,18 @@ def backward(
     a gain of 1. paths: those that are on. nudged: the features, counted from 0, whose nudge is shown. marks: whether
     the row of dy shows where x hat is.
     """
-    x = _numbers("backward", "x", x, -10, 10, (3, 8))
-    D = len(x)
-    dy = _numbers("backward", "dy", dy, -10, 10, (D, D))
-    gain = None if gain is None else _numbers("backward", "gain", gain, -10, 10, (D, D))
-    _numbers("backward", "eps", eps, 0, 10)
-    _among("backward", "paths", paths, ("straight", "mean", "variance"))
-    _among("backward", "nudged", nudged, tuple(range(D)))
-    state = dict(x=x, dy=dy, gain=gain, eps=eps, paths=list(paths), nudged=list(nudged), marks=marks)
-    return Explorable("backward", state)
+    D = _length(x)
+    as_many = _numbers(-10, 10, D, D)
+    return Explorable(
+        "backward",
+        dict(x=x, dy=dy, gain=gain, eps=eps, paths=paths, nudged=nudged, marks=marks),
+        x=_numbers(-10, 10, 3, 8),
+        dy=as_many,
+        **{} if gain is None else {"gain": as_many},
+        eps=_numbers(0, 10),
+        paths=_among("straight", "mean", "variance", many=True),
+        nudged=_among(*range(D), many=True),
+    )
 
 
 def stream(place="pre", blocks=12, scale=1, rate=0.01, warmUp=0, seed=1):
@@ -160,40 +183,41 @@ def stream(place="pre", blocks=12, scale=1, rate=0.01, warmUp=0, seed=1):
     place: the one looked at, "none", "post" (after the sum) or "pre" (on the branch). blocks: 2 to 24; scale: the
     weight scale, 0.2 to 2; rate: of Adam, 0.001 to 0.1; warmUp: its steps of warm-up, 0 to 20; seed: of the weights.
     """
-    _among("stream", "place", [place], ("none", "post", "pre"))
-    _numbers("stream", "blocks", blocks, 2, 24)
-    _numbers("stream", "scale", scale, 0.2, 2)
-    _numbers("stream", "rate", rate, 0.001, 0.1)
-    _numbers("stream", "warmUp", warmUp, 0, 20)
-    return Explorable("stream", dict(place=place, blocks=blocks, scale=scale, rate=rate, warmUp=warmUp, seed=seed))
-
-
-def _numbers(explorable, parameter, values, low, high, counts=(1, 1)):
-    """Return values, or a single one, as a list of floats in the range. counts: (least, most) of them.
-
-    ValueError for what is no number, out of the range, or not as many.
-    """
-    least, most = counts
-    try:
-        numbers = [float(value) for value in ([values] if most == 1 else values)]
-    except (TypeError, ValueError):
-        numbers = []
-    if not least <= len(numbers) <= most or not all(low <= number <= high for number in numbers):
-        count = least if least == most else f"{least} to {most}"
-        _refuse(explorable, parameter, f"is {values!r}", f"{count} number{'s' * (most > 1)} from {low} to {high}")
-    return numbers
-
-
-def _among(explorable, parameter, values, allowed):
-    """ValueError where one of the values is not allowed."""
-    for value in values:
-        if value not in allowed:
-            _refuse(explorable, parameter, f"holds {value!r}", ", ".join(map(repr, allowed)))
-
-
-def _refuse(explorable, parameter, verb_and_value, expected):
-    usual = inspect.signature(globals()[explorable]).parameters[parameter].default
-    example = f"explore.{explorable}({parameter}={usual!r})"
-    raise ValueError(
-        f"{parameter} of explore.{explorable} {verb_and_value}; expected {expected}, for example {example}."
+    return Explorable(
+        "stream",
+        dict(place=place, blocks=blocks, scale=scale, rate=rate, warmUp=warmUp, seed=seed),
+        place=_among("none", "post", "pre"),
+        blocks=_numbers(2, 24),
+        scale=_numbers(0.2, 2),
+        rate=_numbers(0.001, 0.1),
+        warmUp=_numbers(0, 20),
     )
+
+
+def _numbers(low, high, least=1, most=None):
+    """What turns least to most numbers from low to high into floats, or checks a single one; and that in words."""
+
+    def convert(value):
+        numbers = [float(number) for number in (value if most else [value])]
+        if not least <= len(numbers) <= (most or 1) or not all(low <= number <= high for number in numbers):
+            raise ValueError
+        return numbers if most else value
+
+    count = f"{least} to {most}" if least < (most or 1) else least
+    return convert, f"{count} number{'s' if most else ''} from {low} to {high}"
+
+
+def _among(*options, many=False):
+    """What checks that a value, or each of many, is one of the options; and that in words."""
+
+    def convert(value):
+        values = list(value) if many else value
+        if not set(values if many else [value]) <= set(options):
+            raise ValueError
+        return values
+
+    return convert, ", ".join(map(repr, options))
+
+
+def _length(x):
+    return len(x) if hasattr(x, "__len__") else 0

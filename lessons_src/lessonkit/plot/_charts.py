@@ -10,21 +10,15 @@ from lessonkit.plot._style import (
     GREY,
     WIDE,
     WIDTH,
-    array,
     colors_for,
     end_label,
-    estimator,
     ink,
     level_ylabel,
-    mean_and_sd,
     named,
     publish,
     short_number,
     wrap,
 )
-
-_BAND = "Mean line and band"
-_SD = ["standard deviation"]  # a column of the numbers behind a figure of several runs
 
 
 def lines(
@@ -57,17 +51,7 @@ def lines(
     Raises ValueError for lengths that differ, nothing finite to draw, negative values on a log axis.
     """
     part = _Lines("plot.lines", x_values, curves, xlog, ylog, ylim, href, markers, dots)
-    chosen = colors_for(list(curves), colors)
-
-    def build(fig):
-        ax = fig.subplots()
-        part.draw(ax, chosen, part.limits())
-        ax.set(xlabel=x, ylabel=y)
-        level_ylabel(ax)
-
-    note = estimator(_BAND, part.runs())
-    numbers = _numbers.table(["curve", x, y, *_SD * bool(part.runs())], part.numbers())
-    return publish(build, size=size or (WIDTH, 3.1), note=note, numbers=numbers, **words)
+    return _publish({"": part}, x, [y], colors, size or (WIDTH, 3.1), words)
 
 
 def panels(parts, /, *, x, y, xlog=False, ylog=False, colors=None, **words):
@@ -81,33 +65,63 @@ def panels(parts, /, *, x, y, xlog=False, ylog=False, colors=None, **words):
     labels = list(y) if isinstance(y, (list, tuple)) else [y]
     if len(labels) not in (1, len(parts)):
         raise ValueError(f"plot.panels got {len(labels)} labels in y= for {len(parts)} panels. Pass one, or one each.")
-    drawn = [_Lines(f"plot.panels, {name!r}", *part, xlog, ylog) for name, part in parts.items()]
-    chosen = colors_for(list(dict.fromkeys(curve for part in drawn for curve in part.curves)), colors)
+    drawn = {name: _Lines(f"plot.panels, {name!r}", *part, xlog, ylog) for name, part in parts.items()}
+    return _publish(drawn, x, labels, colors, (WIDE, 3.3), words)
+
+
+def _publish(parts, x, labels, colors, size, words):
+    """Publish axes beside each other, {title: _Lines}; with a single label they share their axes."""
+    shared, many = len(labels) == 1, "" not in parts
+    chosen = colors_for(list(dict.fromkeys(curve for part in parts.values() for curve in part.curves)), colors)
 
     def build(fig):
-        axes = fig.subplots(1, len(parts), sharex=len(labels) == 1, sharey=len(labels) == 1, squeeze=False)[0]
-        ranges = [part.limits() for part in drawn]
-        if len(labels) == 1:
-            ranges = [(min(low for low, _ in ranges), max(high for _, high in ranges))] * len(drawn)
-        for ax, name, part, limits in zip(axes, parts, drawn, ranges, strict=True):
-            part.draw(ax, chosen, limits)
-            ax.set_title(name, loc="left", fontsize=13, fontweight="bold", color=ink(GREY), pad=28)
+        axes = fig.subplots(1, len(parts), sharex=shared, sharey=shared, squeeze=False)[0]
+        for ax, (title, part) in zip(axes, parts.items(), strict=True):
+            part.draw(ax, chosen)
+            if many:
+                ax.set_title(title, loc="left", fontsize=13, fontweight="bold", color=ink(GREY), pad=28)
             ax.set_xlabel(x)
         for ax, label in zip(axes, labels, strict=False):
             ax.set_ylabel(label)
             level_ylabel(ax)
+        for ax, part in zip(axes, parts.values(), strict=True):
+            part.finish(ax, chosen)
 
-    runs = {}
-    for panel, part in zip(parts, drawn, strict=True):
-        for name, n in part.runs().items():
-            runs[name if runs.get(name, n) == n else f"{name}, {panel}"] = n
-    groups, same = {}, len(labels) == 1
-    for at, (panel, part) in enumerate(zip(parts, drawn, strict=True)):
-        where = panel if same else f"{panel}: {labels[at]}"
-        gap = [math.nan] * (bool(runs) and not part.runs())
-        groups |= {(where, *curve): [(*row, *gap) for row in rows] for curve, rows in part.numbers().items()}
-    numbers = _numbers.table(["panel", "curve", x, labels[0] if same else "value", *_SD * bool(runs)], groups)
-    return publish(build, size=(WIDE, 3.3), note=estimator(_BAND, runs), numbers=numbers, **words)
+    runs, groups = {}, {}
+    for at, (title, part) in enumerate(parts.items()):
+        panel = [title if shared else f"{title}: {labels[at]}"] * many
+        runs |= {", ".join([name, *panel]): n for name, (_, sd, n, _) in part.curves.items() if sd is not None}
+        groups |= {(*panel, *curve): rows for curve, rows in part.numbers().items()}
+    header = [*["panel"] * many, "curve", x, labels[0] if shared else "value", *["standard deviation"] * bool(runs)]
+    numbers = _numbers.table(header, groups)
+    return publish(build, size=size, note=_estimator(runs), numbers=numbers, **words)
+
+
+def _estimator(runs):
+    """The caption's sentence on n and the estimator; runs: {name: number of runs}, only those drawn with a spread."""
+    if not runs:
+        return ""
+    counts = set(runs.values())
+    count = f"{counts.pop()} runs" if len(counts) == 1 else ", ".join(f"{n} ({name})" for name, n in runs.items())
+    return f"Mean line and band of one sample standard deviation over n = {count}."
+
+
+def array(values, what):
+    """values (tensor, array, number, nested list of those) as a float64 array; `what` names it in errors."""
+    try:
+        return np.asarray(_plain(values), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{what} is no array of real numbers ({error}). Pass a tensor, an array or a list of equally long lists."
+        ) from None
+
+
+def _plain(values):
+    if hasattr(values, "detach"):
+        return values.detach().cpu().double().numpy()  # double: NumPy has no bfloat16
+    if isinstance(values, (list, tuple)):
+        return [_plain(v) for v in values]
+    return values
 
 
 class _Lines:
@@ -141,88 +155,65 @@ class _Lines:
         if self.ylog and (runs < 0).any():
             low = np.nanmin(runs)
             raise ValueError(f"{self.where}: {name!r} holds {low:g}, below zero. Leave ylog out, or pass |y|.")
-        last = np.atleast_2d(runs)[:, -1]
-        lost = int((~np.isfinite(last)).sum())
-        end = f"{lost} of {len(last)} diverge" if len(last) > 1 else "diverges"
         runs = np.atleast_2d(np.where(np.isfinite(runs), runs, np.nan))
-        mean, sd = mean_and_sd(runs)
+        n, lost = len(runs), np.isnan(runs[:, -1]).sum()
+        end = (f"{lost} of {n} diverge" if n > 1 else "diverges") if lost else ""
+        with np.errstate(over="ignore"):  # the square of 1e200
+            mean, sd = runs.mean(0), runs.std(0, ddof=1) if n > 1 else None
         if self.ylog:
-            if not lost and mean[-1] == 0:
-                lost, end = 1, "reaches 0"
+            end = end or ("reaches 0" if mean[-1] == 0 else "")
             mean[mean == 0] = np.nan
-        if not np.isfinite(mean).any():
+        if np.isnan(mean).all():
             raise ValueError(
                 f"{self.where}: {name!r} has no value to draw: at every x a run is nan or inf{', or 0' * self.ylog}. "
                 "Leave it out and say so in the caption, or end the curve where it still is finite."
             )
-        return mean, sd if len(runs) > 1 else None, len(runs), end if lost else ""
-
-    def runs(self):
-        return {name: runs for name, (_, sd, runs, _) in self.curves.items() if sd is not None}
+        return mean, sd, n, end
 
     def numbers(self):
         """{(name,): [(x, mean, and its standard deviation if there are several runs)]}, references included."""
-        across = self.categories or self.x
         columns = {}
         for name, (mean, sd, *_) in self.curves.items():
-            spread = [] if not self.runs() else [sd if sd is not None else np.full(len(mean), np.nan)]
-            columns[(name,)] = list(zip(across, mean, *spread, strict=True))
-        gap = [math.nan] * bool(self.runs())
-        return columns | {(text,): [("all", value, *gap)] for text, value in self.href.items()}
+            columns[(name,)] = list(zip(self.categories or self.x, mean, *[] if sd is None else [sd], strict=True))
+        return columns | {(text,): [("all", value)] for text, value in self.href.items()}
 
-    def limits(self):
-        """(low, high) of the vertical axis: ylim, or all means, bands and references with a little room."""
-        if self.ylim:
-            return self.ylim
-        seen = [list(self.href.values())]
-        for mean, sd, *_ in self.curves.values():
-            seen += [mean] if sd is None else [mean, mean - sd, mean + sd]
-        seen = np.concatenate(seen)
-        seen = seen[np.isfinite(seen) & ((seen > 0) if self.ylog else True)]
-        seen = np.log10(seen) if self.ylog else seen
-        low, high = seen.min(), seen.max()
-        if self.ylog:
-            room = 0.05 * (high - low) or 0.5
-            return 10.0 ** (low - room), 10.0 ** (high + room)
-        room, size = 0.05 * (high - low), max(abs(low), abs(high))
-        if room < 1e-6 * size:  # a constant: do not magnify its rounding errors
-            room = 0.1 * size
-        return low - (room or 1), high + (room or 1)
-
-    def draw(self, ax, colors, limits):
-        x = self.x
-        ax.set_xscale("log" if self.xlog else "linear")
-        ax.set_yscale("log" if self.ylog else "linear")
-        ax.set_ylim(limits)
-        low, high = sorted(limits)
+    def draw(self, ax, colors):
+        """Draw everything but what depends on the limits of the vertical axis, which panels share."""
+        ax.set(xscale="log" if self.xlog else "linear", yscale="log" if self.ylog else "linear")
         for value in self.href.values():
             ax.axhline(value, color=GREY, ls=(0, (5, 3)), lw=1.4, zorder=2)
         for name, (mean, sd, _, end) in self.curves.items():
-            color = colors[name]
-            there = np.flatnonzero(np.isfinite(mean))
-            last = there[-1]
-            inside = bool((mean[there] >= low).all() and (mean[there] <= high).all())
+            style = {"color": colors[name], "clip_on": bool(self.ylim)}
             if sd is not None:
-                foot = np.where(mean - sd > 0, mean - sd, low / 10) if self.ylog else mean - sd
-                ax.fill_between(x, foot, mean + sd, color=color, alpha=0.2, lw=0, zorder=1)
+                ax.fill_between(self.x, mean - sd, mean + sd, color=colors[name], alpha=0.2, lw=0, zorder=1)
             marker = "o" if self.markers or name in self.dots else ""
-            dash = "none" if name in self.dots else "-"
-            ax.plot(x, mean, color=color, ls=dash, marker=marker, clip_on=not inside, zorder=3)
-            # A value between two gaps has no line, the end of each curve is a dot, and that of a lost one a cross.
-            alone = [i for i in there if np.isfinite(mean[max(i - 1, 0) : i + 2]).sum() == 1]
-            ax.plot(x[alone], mean[alone], "o", ms=4, color=color, zorder=3)
-            mark = {"marker": "x", "ms": 11, "mew": 3} if end else {"marker": "o"}
+            ax.plot(self.x, mean, ls="none" if name in self.dots else "-", marker=marker, zorder=3, **style)
+            # The end of each curve is a dot, and that of a lost one a cross.
             if name not in self.dots:
-                ax.plot(x[last], mean[last], color=color, clip_on=not inside, zorder=4, **mark)
-            # a curve that leaves the picture is named where it leaves
-            end_label(ax, f"{name} ({end})" if end else name, x[last], min(max(mean[last], low), high), color)
+                mark = {"marker": "x", "ms": 11, "mew": 3} if end else {"marker": "o"}
+                ax.plot(*self._end(mean), zorder=4, **mark, **style)
         ax.margins(x=0.02)
-        for text, value in self.href.items():
-            end_label(ax, text, ax.get_xlim()[1], min(max(value, low), high))
+        if self.ylim:
+            ax.set_ylim(self.ylim)
+        if not self.ylog:
+            ax.yaxis.set_major_locator(MaxNLocator(5))
         self._ticks(ax)
 
+    def _end(self, mean):
+        last = np.flatnonzero(np.isfinite(mean))[-1]
+        return self.x[last], mean[last]
+
+    def finish(self, ax, colors):
+        """Name the curves and references where they end, or where they leave the picture."""
+        low, high = sorted(ax.get_ylim())
+        for name, (mean, _, _, end) in self.curves.items():
+            x, y = self._end(mean)
+            end_label(ax, f"{name} ({end})" if end else name, x, min(max(y, low), high), colors[name])
+        for text, value in self.href.items():
+            end_label(ax, text, ax.get_xlim()[1], min(max(value, low), high))
+
     def _ticks(self, ax):
-        width = ax.get_subplotspec().get_position(ax.figure).width * ax.figure.get_figwidth()  # inches
+        width = ax.get_position().width * ax.figure.get_figwidth()  # inches
         if self.categories:
             room = 0.85 * width / max(1, len(self.x) - 1)  # the labels at the ends may stick out
             ax.set_xticks(self.x, [wrap(ax.figure, text, room, fontsize=12) for text in self.categories])
@@ -236,5 +227,3 @@ class _Lines:
             ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
         elif not self.xlog:
             ax.xaxis.set_major_locator(MaxNLocator(min(6, round(1.6 * width)), integer=not (self.x % 1).any()))
-        if not self.ylog:
-            ax.yaxis.set_major_locator(MaxNLocator(5))

@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import numpy as np
 from matplotlib import colors as mcolors
 from matplotlib.collections import PolyCollection
 
@@ -12,7 +13,10 @@ from lessonkit.plot._style import COLORS, GREY, LABEL, WIDE, ink, measure, named
 _BLUE = COLORS["LayerNorm"]
 _PALE = ("#F1F5F8", "#B9D6E8")  # neighbouring groups take turns
 _MOST = 8  # cells along one axis
-_DEPTH = (0.5, 0.4)  # one step into the page, in cells to the right and up
+# From one cell to the next along an axis, in cells to the right and up, and the faces that are seen: the two axes that
+# each runs along, and how bright it is.
+_STEPS = {"right": np.array([1, 0]), "down": np.array([0, -1]), "deep": np.array([0.5, 0.4])}
+_FACES = {("down", "right"): 1.0, ("deep", "right"): 0.97, ("deep", "down"): 0.9}
 _FONT = {"fontsize": 12, "color": ink(GREY)}
 
 
@@ -47,18 +51,16 @@ def cubes(layouts, /, **words):
         blocks = [_Block(fig, name, **layout) for name, layout in layouts.items()]
         # Lengths are in points, so that cells and letters share one scale; 20 and 10 are the margins of the figure.
         width = fig.get_figwidth() * 72 - 20
-        cell, rows = _arrange(blocks, width)
-        heights = [max(block.height(cell) for block in row) for row in rows]
-        height = sum(heights) + 14 * (len(rows) - 1)
-        ax = fig.add_subplot()
-        top = height
-        for row, tall in zip(rows, heights, strict=True):
-            spare = (width - sum(block.width(cell) for block in row)) / len(row)
-            left = spare / 2
-            for block in row:
-                block.draw(ax, left + block.width(cell) / 2, top, cell)
-                left += block.width(cell) + spare
-            top -= tall + 14
+        spare = {cell: width - sum(block.width(cell) for block in blocks) for cell in range(6, 25)}
+        cell = max((cell for cell in spare if spare[cell] >= 14 * len(blocks)), default=None)
+        if cell is None:
+            raise ValueError("plot.cubes: the blocks are too wide for one figure. Take fewer, smaller axes or names.")
+        height = max(block.height(cell) for block in blocks)
+        ax, left = fig.add_subplot(), 0
+        for block in blocks:
+            room = block.width(cell) + spare[cell] / len(blocks)
+            block.draw(ax, left + room / 2, height, cell)
+            left += room
         ax.set_axis_off()
         ax.set(xlim=(0, width), ylim=(0, height), aspect="equal")
         fig.set_figheight((height + 10) / 72)
@@ -70,17 +72,6 @@ def cubes(layouts, /, **words):
         cells.append((name, shape, str(kept), count, entries))
     numbers = _numbers.table(["tensor", "shape", "shape of the mean", "means", "entries in each"], {(): cells})
     return publish(build, size=(WIDE, 3), numbers=numbers, **words)
-
-
-def _arrange(blocks, width):
-    """(side of a cell in points, rows of blocks): the fewest rows, and the largest cells with which they fit."""
-    for count in range(1, len(blocks) + 1):
-        each = math.ceil(len(blocks) / count)
-        rows = [blocks[i : i + each] for i in range(0, len(blocks), each)]
-        for cell in range(24, 12 if each > 1 else 5, -1):
-            if all(sum(block.width(cell) + 14 for block in row) <= width for row in rows):
-                return cell, rows
-    raise ValueError("plot.cubes: a block is too wide for the figure. Take smaller axes or a shorter name.")
 
 
 class _Block:
@@ -96,61 +87,55 @@ class _Block:
         self.n = {where: shape.get(axis, 1) for where, axis in self.axes.items()}
         self.label = {where: f"{axis} = {shape[axis]}" if axis else "" for where, axis in self.axes.items()}
         self.depth = self.n["deep"] if self.axes["deep"] else 0
+        self.step = self.n["right"] + self.depth * _STEPS["deep"][0] + 0.5  # from one block to the next, in cells
         widths = {where: 72 * measure(fig, text, **_FONT)[0] if text else 0 for where, text in self.label.items()}
         self.before, self.after = widths["down"] + 6, widths["deep"]
         self.text_width = max(72 * measure(fig, text, **LABEL)[0] for text in [name, *self.words]) + 6
 
-    def step(self, cell):
-        """From one block to the next beside it."""
-        return cell * (self.n["right"] + self.depth * _DEPTH[0] + 0.5)
-
     def blocks(self, cell):
-        return self.n["side"] * self.step(cell) - 0.5 * cell
+        """How wide the cells are; half a cell is between two blocks of a tensor with four axes."""
+        return cell * (self.n["side"] * self.step - 0.5)
 
     def width(self, cell):
         return max(self.before + self.blocks(cell) + self.after, self.text_width)
 
     def height(self, cell):
-        return 24 + cell * (self.n["down"] + self.depth * _DEPTH[1]) + (46 if self.axes["side"] else 24) + 34
+        return 24 + cell * (self.n["down"] + self.depth * _STEPS["deep"][1]) + (46 if self.axes["side"] else 24) + 34
 
-    def group(self, **at):
-        """Which group an entry belongs to: its place on each axis that is kept."""
-        return [at[where] for where, axis in self.axes.items() if axis and axis not in self.over]
+    def color(self, at, light):
+        """The colour of an entry's group, which is its place on each axis that is kept."""
+        group = [at[where] for where, axis in self.axes.items() if axis and axis not in self.over]
+        color = mcolors.to_rgb(_PALE[(sum(group) + 1) % 2] if any(group) else _BLUE)
+        return [light * part for part in color]
+
+    def faces(self):
+        """The faces that are seen: (where each begins and the two steps along it, in cells; its colour)."""
+        counts = self.n | {"deep": self.depth}
+        for (first, second), light in _FACES.items():
+            a, b = _STEPS[first], _STEPS[second]
+            last = {} if "right" in (first, second) else {"right": self.n["right"] - 1}
+            edge = _STEPS["right"] * (self.n["right"] if last else 0)
+            for side, i, j in itertools.product(range(counts["side"]), range(counts[first]), range(counts[second])):
+                at = {"side": side, "deep": 0, "down": 0, "right": 0} | last | {first: i, second: j}
+                yield side * self.step * _STEPS["right"] + edge + i * a + j * b, a, b, self.color(at, light)
 
     def draw(self, ax, centre, top, cell):
         """Draw around `centre`, from `top` downwards."""
-        dx, dy = cell * _DEPTH[0], cell * _DEPTH[1]
-        rows, columns, count = self.n["down"], self.n["right"], self.n["side"]
+        dx, dy = self.depth * cell * _STEPS["deep"]
         x0 = centre - (self.before + self.blocks(cell) + self.after) / 2 + self.before
-        y0 = top - 24 - self.depth * dy  # the upper edge of the front
-        foot = y0 - rows * cell
+        y0 = top - 24 - dy  # the upper edge of the front
+        right, foot = x0 + self.n["right"] * cell, y0 - self.n["down"] * cell
         faces, colors = [], []
-
-        def face(x, y, first, second, light, **at):
-            """A parallelogram with a corner at (x, y), in the colour of the entry's group."""
-            ends = [(0, 0), first, (first[0] + second[0], first[1] + second[1]), second]
-            faces.append([(x + a, y + b) for a, b in ends])
-            group = self.group(**at)
-            color = mcolors.to_rgb(_PALE[(sum(group) + 1) % 2] if any(group) else _BLUE)
-            colors.append([light * part for part in color])
-
-        right, down, deep = (cell, 0), (0, -cell), (dx, dy)
-        for side in range(count):
-            x = x0 + side * self.step(cell)
-            for i, j in itertools.product(range(rows), range(columns)):
-                face(x + j * cell, y0 - i * cell, right, down, 1.0, side=side, deep=0, down=i, right=j)
-            for k, j in itertools.product(range(self.depth), range(columns)):
-                face(x + j * cell + k * dx, y0 + k * dy, right, deep, 0.97, side=side, deep=k, down=0, right=j)
-            edge = x + columns * cell
-            for k, i in itertools.product(range(self.depth), range(rows)):
-                at = {"side": side, "deep": k, "down": i, "right": columns - 1}
-                face(edge + k * dx, y0 - i * cell + k * dy, deep, down, 0.9, **at)
+        for corner, a, b, color in self.faces():
+            faces.append([x0, y0] + cell * np.array([corner, corner + a, corner + a + b, corner + b]))
+            colors.append(color)
         ax.add_collection(PolyCollection(faces, facecolors=colors, edgecolors="#7D93A3", linewidths=0.8))
 
         ax.text(centre, top, self.name, ha="center", va="top", fontsize=13, fontweight="bold")
-        ax.text(x0 + columns * cell / 2, foot - 4, self.label["right"], ha="center", va="top", **_FONT)
+        ax.text((x0 + right) / 2, foot - 4, self.label["right"], ha="center", va="top", **_FONT)
         ax.text(x0 - 6, (y0 + foot) / 2, self.label["down"], ha="right", va="center", **_FONT)
-        ax.text(edge + self.depth * dx / 2 + 5, foot + self.depth * dy / 2, self.label["deep"], va="top", **_FONT)
+        edge = x0 + self.blocks(cell) - dx  # of the last block's front
+        ax.text(edge + dx / 2 + 5, foot + dy / 2, self.label["deep"], va="top", **_FONT)
         if self.axes["side"]:
             ax.plot([x0, x0 + self.blocks(cell)], [foot - 24] * 2, color=GREY, lw=1.2)
             ax.text(x0 + self.blocks(cell) / 2, foot - 26, self.label["side"], ha="center", va="top", **_FONT)

@@ -11,8 +11,8 @@ def table(header, groups):
     """Return (the table as CSV with that header, how many rows it would have if none were left out).
 
     header: names of the columns, with units. groups: {what all rows of a group begin with, a tuple: its other cells,
-    row by row}. Numbers have three significant digits, whole ones all of theirs. From long groups evenly spaced rows
-    are taken, with the first and the last one.
+    row by row}; a short row ends with empty cells. Numbers have three significant digits, whole ones all of theirs.
+    From long groups evenly spaced rows are taken, with the first and the last one.
     """
     share = max(2, MOST // max(1, len(groups)))
     file = io.StringIO()
@@ -21,8 +21,8 @@ def table(header, groups):
     for first, rows in groups.items():
         steps = min(share, len(rows))
         for k in range(steps):
-            row = rows[round(k * (len(rows) - 1) / max(1, steps - 1))]
-            write([_text(cell) for cell in (*first, *row)])
+            row = [*first, *rows[round(k * (len(rows) - 1) / max(1, steps - 1))]]
+            write([_text(cell) for cell in row] + [""] * (len(header) - len(row)))
     return file.getvalue(), sum(map(len, groups.values()))
 
 

@@ -16,45 +16,23 @@ from PIL import Image
 
 from lessonkit.plot import _numbers
 
-# One colour a method in the whole course. The first six are Okabe & Ito's; the others were searched for so that every
-# pair stays apart for normal, protan and deutan eyes (tests/test_plot.py measures it).
+# One colour a method in the whole course: six are Okabe & Ito's, the others were searched for so that every pair stays
+# apart for normal, protan and deutan eyes (tests/test_plot.py measures it). Names that are no method get what is left,
+# from InstanceNorm's on: those of methods that are seldom in a figure come first.
 COLORS = {
     "LayerNorm": "#0072B2",
-    "BatchNorm": "#D55E00",
-    "GroupNorm": "#009E73",
-    "RMSNorm": "#E69F00",
     "InstanceNorm": "#CC79A7",
-    "DyT": "#56B4E9",
-    "softmax": "#550022",
-    "none": "#686868",
+    "GroupNorm": "#009E73",
     "Post-LN": "#882200",
-    "Post-LN + warm-up": "#005566",
+    "DyT": "#56B4E9",
     "Pre-LN": "#221188",
+    "Post-LN + warm-up": "#005566",
+    "RMSNorm": "#E69F00",
+    "softmax": "#550022",
+    "BatchNorm": "#D55E00",
+    "none": "#686868",
 }
-# The order in which names that are no method get a colour: first those of methods that are seldom in a figure.
-_SPARE = (
-    "InstanceNorm",
-    "GroupNorm",
-    "Post-LN",
-    "DyT",
-    "Pre-LN",
-    "Post-LN + warm-up",
-    "RMSNorm",
-    "softmax",
-    "BatchNorm",
-    "none",
-)
-_ALIASES = {
-    "ln": "LayerNorm",
-    "bn": "BatchNorm",
-    "gn": "GroupNorm",
-    "rms": "RMSNorm",
-    "in": "InstanceNorm",
-    "nonorm": "none",
-    "withoutnorm": "none",
-    "withoutanorm": "none",
-    "postlnwithwarmup": "Post-LN + warm-up",
-}
+_ALIASES = {"ln": "LayerNorm", "bn": "BatchNorm", "gn": "GroupNorm", "rms": "RMSNorm", "nonorm": "none"}
 GREY = "#5F6B73"  # axes, reference lines and everything that is not data
 DANGER = "#C0392B"  # what goes wrong, in any figure; no method has it
 
@@ -64,7 +42,6 @@ WIDE = 8.6  # of several panels
 STYLE = {
     "font.family": "DejaVu Sans",  # ships with matplotlib: the same on every machine
     "font.size": 12,
-    "axes.labelsize": 12,
     "axes.labelcolor": "#2B2F33",
     "axes.edgecolor": GREY,
     "axes.linewidth": 1.0,
@@ -74,40 +51,19 @@ STYLE = {
     "axes.axisbelow": True,
     "grid.color": "#E4E8EB",
     "grid.linewidth": 0.9,
-    "xtick.labelsize": 12,
-    "ytick.labelsize": 12,
     "xtick.color": GREY,
     "ytick.color": GREY,
     "xtick.labelcolor": "#2B2F33",
     "ytick.labelcolor": "#2B2F33",
     "lines.linewidth": 2.4,
     "lines.solid_capstyle": "round",
-    "lines.markersize": 6,
     "text.color": "#15191C",
 }
 TITLE = {"fontsize": 14, "fontweight": "bold", "linespacing": 1.15}
 LABEL = {"fontsize": 12, "fontweight": "bold", "linespacing": 1.0}
 _END = "end label"  # marks the texts that `_place_labels` moves
 
-# Data
-
-
-def array(values, what):
-    """values (tensor, array, number, nested list of those) as a float64 array; `what` names it in errors."""
-    try:
-        return np.asarray(_plain(values), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{what} is no array of real numbers ({error}). Pass a tensor, an array or a list of equally long lists."
-        ) from None
-
-
-def _plain(values):
-    if hasattr(values, "detach"):
-        return values.detach().cpu().double().numpy()  # double: NumPy has no bfloat16
-    if isinstance(values, (list, tuple)):
-        return [_plain(v) for v in values]
-    return values
+# Names and numbers
 
 
 def named(data, where):
@@ -115,28 +71,6 @@ def named(data, where):
     if not isinstance(data, dict) or not data or not all(isinstance(name, str) for name in data):
         raise ValueError(f"{where} expects {{name: values}}, at least one name, names as strings; got {str(data):.80}.")
     return data
-
-
-def mean_and_sd(runs):
-    """Mean and sample standard deviation (ddof = 1) over the first axis.
-
-    runs: (R, ...) values of R runs. Returns two arrays of shape (...); a point where any run is not finite is nan in
-    both, and the deviation of a single run is nan.
-    """
-    runs = array(runs, "runs")
-    runs = np.where(np.isfinite(runs), runs, np.nan)
-    with np.errstate(over="ignore"):  # the square of 1e200
-        sd = runs.std(0, ddof=1) if len(runs) > 1 else np.full(runs.shape[1:], np.nan)
-        return runs.mean(0), sd
-
-
-def estimator(what, runs):
-    """The caption's sentence on n and the estimator; runs: {name: number of runs}, only those drawn with a spread."""
-    if not runs:
-        return ""
-    counts = set(runs.values())
-    count = f"{counts.pop()} runs" if len(counts) == 1 else ", ".join(f"{n} ({name})" for name, n in runs.items())
-    return f"{what} of one sample standard deviation over n = {count}."
 
 
 def short_number(value):
@@ -179,7 +113,7 @@ def colors_for(names, colors=None):
             chosen[name] = COLORS[method(wish)]
         elif name in colors:
             chosen[name] = mcolors.to_hex(wish)
-    left = [COLORS[known] for known in _SPARE if COLORS[known] not in chosen.values()]
+    left = [color for color in list(COLORS.values())[1:] if color not in chosen.values()]
     unknown = [name for name in names if name not in chosen]
     if len(unknown) > len(left):
         raise ValueError(f"{len(names)} names in one figure cannot be told apart. Draw fewer, or use plot.panels.")
@@ -389,21 +323,14 @@ def spread(centres, sizes, low, high):
     centres, sizes: one number an interval. Returns the new centres in the order given. Where they do not fit they
     start at low.
     """
-    order = sorted(range(len(centres)), key=lambda i: centres[i])
-    starts, used = [], 0.0  # of each interval, once all are packed from 0 on
-    for i in order:
-        starts.append(used)
-        used += sizes[i]
-    # Without the packed starts, "no overlap" reads "never decreasing": pool neighbours that decrease into their mean.
-    pools = []  # [sum of shifts, members]
-    for start, i in zip(starts, order, strict=True):
-        pools.append([centres[i] - sizes[i] / 2 - start, 1])
-        while len(pools) > 1 and pools[-2][0] / pools[-2][1] >= pools[-1][0] / pools[-1][1]:
-            total, members = pools.pop()
-            pools[-1][0] += total
-            pools[-1][1] += members
-    shifts = [total / members for total, members in pools for _ in range(members)]
-    placed = [0.0] * len(centres)
-    for shift, start, i in zip(shifts, starts, order, strict=True):
-        placed[i] = max(min(shift, high - used), low) + start + sizes[i] / 2
+    order = np.argsort(centres, kind="stable")
+    ordered = np.array(sizes)[order]
+    packed = ordered.cumsum() - ordered / 2  # the centres, were all packed from 0 on
+    # How far each wants to be from there: "no overlap" now reads "never decreasing", and the closest such numbers are
+    # the largest of the least means over neighbours (isotonic regression).
+    wanted, n = np.array(centres)[order] - packed, len(order)
+    least = lambda i, first: min(wanted[first:end].mean() for end in range(i + 1, n + 1))
+    shifts = [max(least(i, first) for first in range(i + 1)) for i in range(n)]
+    placed = np.empty(n)
+    placed[order] = np.maximum(np.minimum(shifts, high - sum(sizes)), low) + packed
     return placed
