@@ -16,7 +16,6 @@ CELLS = [  # (source after the title's two lines, line, words, way out)
     (f'# %% id="{"a" * 65}"\n1\n', 3, "is not one to 64 letters", "Rename it"),
     ("# %%\ndef f():\n    # %% x\n    return 1\n", 1, "jupytext sees 3 cells", "is indented"),
     ('# %%\ns = """\n# %%\n"""\n', 1, "jupytext sees 2 cells", "inside a string"),
-    ("# %%\n1 / 0  # yes\n# NBVAL_SKIP\n", 3, "steers nbval past", "use a tag"),
     ("# %%\nx = 1\nx = = 2\n", 5, "cannot read this line", "Mend it"),
 ]
 BLANKS = [
@@ -52,8 +51,8 @@ EXPORTS = [
 RECORD = '# %% tags=["record"]\n'
 RUN = RECORD + "x = runs.load_or_run({}, f, seeds=[1], tolerance=0, steps=3)\n"
 RECORDS = [
+    ("# %%\nf = 3\n" + RECORD + "from lessonkit import runs\n" + RUN.format("'x'"), 7, "reads 'f'", "Tag the cell"),
     ("# %%\n1\nruns.load_or_run('x', len)\n", 5, "does not execute", 'tags=["record"]'),
-    ("# %%\nf = 3\n" + RECORD + "from lessonkit import runs\n" + RUN.format("'x'"), 8, "reads 'f'", "Tag the cell"),
     (RECORD + "1\n", 3, "calls no runs.load_or_run", "Remove the tag"),
     (RUN.format("f'{y}'"), 4, "from an expression", "Write the name there"),
     (RUN.format("'x'").replace("runs.", ""), 4, "load_or_run", "write runs.load_or_run"),

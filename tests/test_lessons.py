@@ -126,6 +126,8 @@ def test_the_frame(path):
             yield None, f"None of the first six Markdown cells has {words}. Add the list to the frame."
     if titles[-3:] != ENDING:
         yield None, f"The last sections are {titles[-3:]}, expected {ENDING}. Rename or add what differs."
+    if any("Clinic" in title for title in titles[:-4]):
+        yield None, "A clinic is the last section before the take-away. Move it."
     numbered = [title for title in titles if title not in (*ENDING, PAUSE)]
     for title in numbered:
         if not re.match(r"\d+\.\d+ \S", title):

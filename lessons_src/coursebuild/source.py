@@ -136,10 +136,7 @@ def written(path):
     lesson = Source(path, [])
     if not re.fullmatch(r"\d\d_[a-z][a-z0-9_]*", path.name):
         lesson.fail(1, "a lesson's folder is called like 02_statistics. Rename it.")
-    try:
-        text = lesson.file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        lesson.fail(1, f"the file is not UTF-8 (byte {error.start}). Save it as UTF-8.")
+    text = lesson.file.read_text(encoding="utf-8")
     lines = text.split("\n")
     starts = [number for number, line in enumerate(lines, 1) if re.match(r"#\s*%%", line)]
     for number in starts:
@@ -191,8 +188,6 @@ def _cell(lesson, raw, line):
     source, tags = raw.source.rstrip("\n"), raw.metadata.get("tags", [])
     if not source.strip():
         lesson.fail(line, "an empty cell. Fill it or remove it.")
-    if re.search(r"^\s*#+\s*(NBVAL|PYTEST_VALIDATE)_", source, re.MULTILINE):
-        lesson.fail(line, "a comment that steers nbval past the rules for tags. Remove it, or use a tag.")
     card = CARD.search(source)
     if "exercise" in tags and not (card and card[3]):
         lesson.fail(line, "an exercise without its card. Add it on a line: '# Exercise 3.1 · ●●○○○ · 5 min'.")
