@@ -136,7 +136,10 @@ def written(path):
     lesson = Source(path, [])
     if not re.fullmatch(r"\d\d_[a-z][a-z0-9_]*", path.name):
         lesson.fail(1, "a lesson's folder is called like 02_statistics. Rename it.")
-    text = lesson.file.read_text(encoding="utf-8")
+    try:
+        text = lesson.file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        lesson.fail(1, f"the file is not UTF-8 (byte {error.start}). Save it as UTF-8.")
     lines = text.split("\n")
     starts = [number for number, line in enumerate(lines, 1) if re.match(r"#\s*%%", line)]
     for number in starts:
