@@ -19,7 +19,7 @@ from lessonkit import course, progress
 
 ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = ROOT / "lessons_src" / "lab_settings"
-LANGUAGE = {  # what the kernel reports; a copy that says so already is not "modified" as soon as it is opened
+LANGUAGE = {  # what the kernel reports; a copy that says so is not "modified" as soon as it is opened
     "codemirror_mode": {"name": "ipython", "version": 3},
     "file_extension": ".py",
     "mimetype": "text/x-python",
@@ -55,6 +55,16 @@ def copy_missing(root=ROOT):
 def older(root=ROOT):
     """Return the names of the lessons whose copy in work/ was made from an older edition than notebooks/ holds."""
     return [path.name for path, mine in _copies(root) if _state(mine)[0] not in (None, _state(path)[0])]
+
+
+def news(new, root=ROOT):
+    """Return lines that say which notebooks were copied just now, and which copies are older than the course."""
+    copied = f"work/: {len(new)} new notebook{'s' if len(new) > 1 else ''} copied; what was there is as you left it."
+    return [copied] * bool(new) + [
+        f"work/{name} was copied from an older edition of the course, and stays as it is. To get the new one beside "
+        f'it: make lab ARGS="--new {_called(Path(name).stem)}"'
+        for name in older(root)
+    ]
 
 
 def put_beside(number, root=ROOT):
@@ -186,7 +196,7 @@ def main(arguments=None):
         new = copy_missing()
         beside = put_beside(options.new) if options.new else None
         started, lines = opens_on()
-        print(*_news(new), *lines, sep="\n")
+        print(*news(new), *lines, sep="\n")
     except LabError as error:
         print(error, file=sys.stderr)
         return 1
@@ -202,16 +212,6 @@ def main(arguments=None):
     if os.name == "posix":
         os.execv(server[0], server)  # so that Ctrl-C and signals reach the server itself
     return subprocess.call(server)
-
-
-def _news(new):
-    """Return lines that say which notebooks were copied just now, and which copies are older than the course."""
-    copied = f"work/: {len(new)} new notebook{'s' if len(new) > 1 else ''} copied; what was there is as you left it."
-    return [copied] * bool(new) + [
-        f"work/{name} was copied from an older edition of the course, and stays as it is. To get the new one beside "
-        f'it: make lab ARGS="--new {_called(Path(name).stem)}"'
-        for name in older()
-    ]
 
 
 if __name__ == "__main__":

@@ -80,5 +80,4 @@ def test_data_manifest_and_kept_answers_are_where_the_kernel_starts(installed, t
 @pytest.mark.parametrize("stem", ["00_in_one_sitting", "03_epsilon"])
 def test_a_notebook_alone_in_a_folder_reaches_its_end(installed, tmp_path, stem):
     (tmp_path / "alone.ipynb").write_bytes((ROOT / f"notebooks/{stem}.ipynb").read_bytes())
-    output = run(installed[0], tmp_path, RUN_ALL, "alone.ipynb")
-    assert output == "errors: []\nturns: True\n"
+    assert run(installed[0], tmp_path, RUN_ALL, "alone.ipynb") == "errors: []\nturns: True\n"

@@ -1,6 +1,5 @@
 """Recorded runs: written once, loaded for the same call only, run again on demand, and still reproduced today."""
 
-import json
 import math
 import re
 from pathlib import Path
@@ -22,7 +21,6 @@ def folder(tmp_path, monkeypatch):
 
 
 CALLS = []
-EXACT = {"accuracy": 0, "loss": 1e-7, "table": 0}
 
 
 def sweep(seed, lr=0.1, sizes=(2, 3)):
@@ -49,14 +47,9 @@ def test_a_record_is_written_and_loaded_without_a_run(folder, capfd):
     assert re.fullmatch(r"toy.json: 3 seeds recorded in [\d.]+ s\n", capfd.readouterr().out)
     loaded = run(lr=0.2, sizes=[4, 5])
     assert CALLS == [] and capfd.readouterr() == ("", "")
-    shapes = {"accuracy": (3,), "loss": (3, 2), "table": (3, 2, 3)}
-    assert {key: tuple(value.shape) for key, value in loaded.items()} == shapes
     assert all(value.dtype == torch.float64 and torch.equal(value, written[key]) for key, value in loaded.items())
-    assert loaded["loss"][2].tolist() == [0.4, 0.33333333]  # 8 digits
+    assert loaded["table"].shape == (3, 2, 3) and loaded["loss"][2].tolist() == [0.4, 0.33333333]  # 8 digits
     text = (folder / "toy.json").read_text()
-    stored = json.loads(text)
-    assert list(stored) == ["name", "function", "arguments", "seeds", "tolerance", "date", "machine", "results"]
-    assert stored["arguments"] == {"lr": 0.2, "sizes": [4, 5]} and set(stored["machine"]) == {"cpu", "torch", "threads"}
     assert sum('"accuracy"' in line for line in text.splitlines()) == 3, "one line a seed"
     assert str(Path.home()) not in text and str(ROOT) not in text
     assert re.fullmatch(r"recorded on [\d-]{10} \(3 seeds, .+, torch .+\)", runs.note("toy"))
@@ -71,26 +64,15 @@ def test_nan_and_infinity_survive():
     run(diverges, mode="verify")
 
 
-@pytest.mark.parametrize(
-    "call, words",
-    [
-        ({"lr": 0.3}, "recorded with arguments = {'lr': 0.2}, this call has arguments = {'lr': 0.3}"),
-        ({"seeds": range(4)}, "recorded with seeds = [0, 1, 2], this call has seeds = [0, 1, 2, 3]"),
-        ({"function": len}, "recorded with function = sweep, this call has function = len"),
-    ],
-)
-def test_another_call_than_the_recorded_one_is_refused(call, words):
-    run(lr=0.2, mode="record")
-    with pytest.raises(runs.RunsError) as caught:
-        run(**{"lr": 0.2} | call)
-    assert str(caught.value).startswith(f"toy.json was {words}. ")
-    assert "make runs ARGS=toy" in str(caught.value) and "rerun=True" in str(caught.value)
-
-
-def test_a_missing_and_a_damaged_record_say_how_to_get_them(folder):
+def test_what_is_not_recorded_says_how_to_get_it(folder):
     with pytest.raises(runs.RunsError, match=r"^data/runs/toy.json is missing. .*`make runs ARGS=toy`.*rerun=True"):
         run()
-    folder.mkdir(parents=True)
+    run(lr=0.2, mode="record")
+    words = "toy.json was recorded with arguments = {'lr': 0.2}, this call has arguments = {'lr': 0.3}. "
+    with pytest.raises(runs.RunsError, match=f"{re.escape(words)}.*make runs ARGS=toy.*rerun=True"):
+        run(lr=0.3)
+    with pytest.raises(runs.RunsError, match="recorded with seeds = .0, 1, 2., this call has seeds = .0, 1, 2, 3.[.]"):
+        run(lr=0.2, seeds=range(4))
     (folder / "toy.json").write_text("{")
     with pytest.raises(runs.RunsError, match=r"^data/runs/toy.json is damaged. .*git checkout -- data/runs/toy.json"):
         run()
@@ -107,25 +89,17 @@ def test_verify_runs_the_first_seed_and_compares(capfd):
     verify = dict(seeds=[2, 3], mode="verify")
     run(seeds=[2, 3], mode="record")
     capfd.readouterr()
-    run(tolerance=EXACT, **verify)
+    run(tolerance={"accuracy": 0, "loss": 1e-7, "table": 0}, **verify)
     assert CALLS == [2] and capfd.readouterr().out == "toy.json: seed 2 agrees\n"
     drifted = other({"loss": [0.2, 0.5]})
     run(drifted, tolerance=0.167, **verify)  # the gap is 1/6: no factor can hide there
-    words = "seed 2 gives loss = [0.2, 0.5] here, and the record says [0.2, 0.33333333]."
-    with pytest.raises(runs.RunsError, match=f"(?s){re.escape(words)}.*up to 0.166 allowed"):
-        run(drifted, tolerance=0.166, **verify)
-    for change, words in (
-        ({"loss": [math.nan, 0.5]}, "loss = [nan, 0.5]"),
-        ({"loss": [1.0]}, "loss = [1.0] here"),
-        ({"new": 1.0}, "returns accuracy, loss, table, new"),
+    for function, tolerance, words in (
+        (drifted, 0.166, "seed 2 gives loss = [0.2, 0.5] here, and the record says [0.2, 0.33333333]."),
+        (other({"loss": [math.nan, 0.5]}), 1.0, "loss = [nan, 0.5]"),
+        (other({"new": 1.0}), 1.0, "returns accuracy, loss, table, new"),
     ):
         with pytest.raises(runs.RunsError, match=re.escape(words)):
-            run(other(change), tolerance=1.0, **verify)
-
-
-def test_an_unknown_mode_is_refused():
-    with pytest.raises(ValueError, match="LESSON_RUNS is 'yes', expected"):
-        run(mode="yes")
+            run(function, tolerance=tolerance, **verify)
 
 
 # ---------------------------------------------------------------------------------------------- the course's records

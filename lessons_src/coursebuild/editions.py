@@ -71,7 +71,7 @@ def notebook(lesson, edition):
     return book
 
 
-def build(lesson, say=print):
+def build(lesson):
     """Build both editions of one lesson. Nothing is written unless both are right, the solutions on any processor.
 
     Returns what took longer than it may, a line each; the notebooks are written all the same.
@@ -95,7 +95,7 @@ def build(lesson, say=print):
         texts[lesson.notebook(edition)] = stored(book)
     for path, text in texts.items():
         path.write_text(text, encoding="utf-8", newline="\n")
-    return _report(lesson, times, again, say)
+    return _report(lesson, times, again)
 
 
 def _solutions(lesson, **settings):
@@ -149,7 +149,7 @@ def _run(lesson, book, **settings):
     return Times(total, cells, sum(seconds for i, seconds in cells.items() if i <= shown))
 
 
-def _report(lesson, times, again, say):
+def _report(lesson, times, again):
     """Say how long both editions took; return what is over the budget, a line each, with the way out.
 
     again: the seconds of the run with other kernels, which has no budget; 0 if there was none.
@@ -172,5 +172,5 @@ def _report(lesson, times, again, say):
                     "smaller or record it (runs.load_or_run). On a busy machine, build it again later."
                 )
     parts += [f"with other kernels {again:.1f} s"] if again else []
-    say(f"{lesson.stem}: {'; '.join(parts) or 'no code'}")
+    print(f"{lesson.stem}: {'; '.join(parts) or 'no code'}")
     return over

@@ -13,7 +13,7 @@ import ast
 import functools
 import re
 
-from coursebuild.source import Cell, head, rooms, written
+from coursebuild.source import Cell, head, parse, rooms, written
 from lessonkit.course import CARD, LETTERS, Question
 
 ASKS = re.compile(r"^\*\*(Predict|Recall) (\d+\.\d+):\*\* (?=\S)")
@@ -141,19 +141,15 @@ def _card(lesson, cell):
         lesson.fail(cell.line, f"exercise {number} has a cell already. Join the two, or give one another number.")
     text = (
         '<div class="alert alert-info">\n\n'
-        f"**Exercise {number}** · {difficulty} · {minutes} min · {_what(lesson, cell.source)}\n\n</div>"
+        f"**Exercise {number}** · {difficulty} · {minutes} min · {_what(lesson, cell)}\n\n</div>"
     )
     return [Cell("markdown", text, [], ident, cell.line, made=True)]
 
 
-def _what(lesson, source):
+def _what(lesson, cell):
     """Say what an exercise asks for, from the names that its solution binds at top level."""
     names, kind = [], "Answer"
-    try:
-        nodes = ast.parse(source).body
-    except SyntaxError:  # refused elsewhere, with its line
-        nodes = []
-    for node in nodes:
+    for node in parse(lesson, cell):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             kind = "Write"
             names.append(node.name)

@@ -7,7 +7,6 @@ the title: one folder with the source, checks, answers and words. The README's t
 """
 
 import argparse
-import keyword
 import re
 import sys
 from pathlib import Path
@@ -29,8 +28,6 @@ def refusal(stem, title, root):
     named = re.fullmatch(r"(\d\d)_([a-z][a-z0-9_]*)", stem)
     if not named:
         return f"{stem!r} is not how a lesson is called. Write small letters, digits and '_': {example}."
-    if keyword.iskeyword(named[2]):
-        return f"{named[2]!r} is a word of Python's own, and a lesson is a module as well. Take another name."
     if named[2] in [other[3:] for other in stems]:
         return f"there is a lesson {named[2]!r} already. Take another name."
     if named[1] != number:

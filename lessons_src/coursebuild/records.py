@@ -35,7 +35,7 @@ def recorded(lesson):
     for cell in tagged:
         for name in sorted(names(cell.source)[0] - bound):
             lesson.fail(
-                _line(cell, name),
+                cell.line,
                 f"this cell is tagged record and reads {name!r}, which no cell with that tag binds. Tag the cell that "
                 "binds it as well, or bind it here.",
             )
@@ -62,12 +62,6 @@ def _name(lesson, cell, call):
             "those that bind what it reads.",
         )
     return call.args[0].value
-
-
-def _line(cell, name):
-    """Return the line of the lesson at which a cell first reads a name."""
-    reads = [node.lineno for node in ast.walk(ast.parse(cell.source)) if getattr(node, "id", None) == name]
-    return cell.line + min(reads, default=1)
 
 
 def record(lessons, only, mode="record"):

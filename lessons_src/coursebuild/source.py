@@ -191,8 +191,6 @@ def _cell(lesson, raw, line):
     source, tags = raw.source.rstrip("\n"), raw.metadata.get("tags", [])
     if not source.strip():
         lesson.fail(line, "an empty cell. Fill it or remove it.")
-    if re.search(r"^\s*#+\s*(NBVAL|PYTEST_VALIDATE)_", source, re.MULTILINE):
-        lesson.fail(line, "a comment that steers nbval past the rules for tags. Remove it, or use a tag.")
     card = CARD.search(source)
     if "exercise" in tags and not (card and card[3]):
         lesson.fail(line, "an exercise without its card. Add it on a line: '# Exercise 3.1 · ●●○○○ · 5 min'.")
