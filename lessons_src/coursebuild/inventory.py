@@ -11,12 +11,11 @@ import re
 
 import nbformat
 
-from coursebuild import manifest
 from coursebuild.frame import refuse_options
 from coursebuild.notebooks import METADATA, fingerprint
 from coursebuild.source import LessonError
-from lessonkit.course import Code, Section, Text
-from lessonkit.inventory.questions import FORMS, LETTERS, WORDS
+from lessonkit.course import LETTERS
+from lessonkit.inventory.questions import FORMS, WORDS
 
 SOURCE, TABLE = "lessons_src/inventory.md", "lessons_src/lessonkit/inventory/questions.json"
 NOTEBOOKS = {"A": "notebooks/inventory_a.ipynb", "B": "notebooks/inventory_b.ipynb"}
@@ -25,7 +24,7 @@ OPTION = re.compile(r"- \[([ x])\] (\S.*?) :: (\S.*) :: (\S.*)")
 INTRODUCTION = """\
 # The LayerNorm inventory, form {form}: {when}
 
-*About {minutes} min.* {about}
+*About 17 min.* {about}
 
 - One option is right. Put its letter between the quotes and run the cell, or `?` if you do not know.
 - Nothing says whether a letter is right before all have one, and until then you can change it. Then the last cell \
@@ -56,11 +55,7 @@ def read(root):
             continue
         elif line.startswith(f"### {number + 1} · "):
             number, belief = number + 1, line.partition(" · ")[2]
-        elif line.startswith("### "):
-            _fail(at, f"{line!r}, expected the misconception with the next number: '### {number + 1} · what it says'.")
-        elif asked and int(asked[2]) != number:
-            _fail(at, f"{asked[1]}{asked[2]} is below misconception {number}. Call it {asked[1]}{number}.")
-        elif asked:
+        elif asked and int(asked[2]) == number:
             question = {"name": f"{asked[1]}{number}", "theme": theme, "belief": belief, "question": asked[3]}
             questions.append(question | {"line": at, "options": []})
         elif option and questions:
@@ -71,15 +66,16 @@ def read(root):
         else:
             _fail(
                 at,
-                f"{line[:40]!r} is neither a heading nor a question ('**A1:** ...') nor an option "
-                "('- [ ] what it says :: why that is not so :: title of a section'). Write it as one of them.",
+                f"{line[:40]!r} is neither the next misconception ('### {number + 1} · what it says') nor a question "
+                f"on this one ('**A{number}:** ...') nor an option ('- [ ] what it says :: why that is not so :: title "
+                "of a section'). Write it as one of them.",
             )
     for question in questions:
         refuse_options(functools.partial(_fail, question["line"]), question["name"], question["options"])
-    there = [question["name"] for question in questions]
-    for at in range(1, number + 1):
-        if any(there.count(f"{form}{at}") != 1 for form in FORMS):
-            _fail(1, f"misconception {at} needs one question for form A and one for form B. Write what is missing.")
+    if sorted(question["name"] for question in questions) != sorted(
+        f"{f}{n + 1}" for f in FORMS for n in range(number)
+    ):
+        _fail(1, "each misconception needs one question for form A and one for form B. Write what is missing.")
     return questions
 
 
@@ -90,11 +86,10 @@ def _fail(line, message):
 def _sections(root):
     """Return {"Two numbers for a row": {"section": "2.1 Two numbers for a row", "link": to it}} of all lessons."""
     sections = {}
-    for path in sorted((root / "lessons_src/lessons").glob("[0-9][0-9]_*")):
-        for heading, title in re.findall(
-            r"^# ## (\d+\.\d+ (.*))$", (path / "lesson.py").read_text(encoding="utf-8"), re.MULTILINE
-        ):
-            sections[title] = {"section": heading, "link": f"{path.stem}.ipynb#{heading.replace(' ', '-')}"}
+    for path in sorted((root / "lessons_src/lessons").glob("[0-9]*/lesson.py")):
+        for heading, title in re.findall(r"^# ## (\d+\.\d+ (.*))$", path.read_text(encoding="utf-8"), re.MULTILINE):
+            link = f"{path.parent.name}.ipynb#{heading.replace(' ', '-')}"
+            sections[title] = {"section": heading, "link": link}
     return sections
 
 
@@ -106,7 +101,7 @@ def shown(question):
 
 def notebook(questions, form):
     """Return the notebook of a form, not run."""
-    introduction = INTRODUCTION.format(form=form, when=FORMS[form], about=ABOUT[form], minutes="{minutes}")
+    introduction = INTRODUCTION.format(form=form, when=FORMS[form], about=ABOUT[form])
     text, code = nbformat.v4.new_markdown_cell, nbformat.v4.new_code_cell
     cells = [text(introduction, id="introduction"), code("from lessonkit import inventory", id="start")]
     for question in (question for question in questions if question["name"][0] == form):
@@ -116,19 +111,9 @@ def notebook(questions, form):
     cells.append(text("## Your result\n\nRun this when all twelve have a letter.", id="then"))
     cells.append(code(f'inventory.result("{form}")', id="result"))
     whole = nbformat.v4.new_notebook(cells=cells)
-    cells[0].source = introduction.format(minutes=round(_minutes(whole)))
     whole.metadata = nbformat.from_dict(METADATA | {"lesson": {"source": SOURCE, "cells": fingerprint(whole)}})
     nbformat.validate(whole)
     return whole
-
-
-def _minutes(form):
-    """Return how many minutes a form takes, by the model for lessons. form: its notebook."""
-    answers = [cell for cell in form.cells if "predict" in cell.metadata.get("tags", ())]
-    others = [cell for cell in form.cells if cell not in answers]
-    items = [Text(c.source) if c.cell_type == "markdown" else Code(c.id, c.source) for c in others]
-    counted, _ = manifest.counts(Section("", 1, items=items))
-    return manifest.minutes(counted) + len(answers) / 3  # a letter alone: nothing is run, and no reason is read
 
 
 def table(questions):

@@ -114,14 +114,9 @@ def off():
     return os.environ.get("LESSON_LOG", "").strip().lower() == "off"
 
 
-def active():
-    """Return whether attempts are noted just now."""
-    return _log is not None and not off()
-
-
 def note(lesson, item, right, **details):
     """Add an attempt to the log, where there is one. details: check and mistake (or None), or letter."""
-    if active():
+    if _log and not off():
         details = {name: value for name, value in details.items() if value is not None}
         _log.add(lesson, item, details | {"verdict": "right" if right else "not yet"})
 
@@ -131,14 +126,9 @@ def append(path, line):
 
     After a line that was cut off by a full disk, the new one begins a line of its own.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
-    try:
-        cut = False
-        if os.fstat(descriptor).st_size:
-            os.lseek(descriptor, -1, os.SEEK_END)
-            cut = os.read(descriptor, 1) != b"\n"
-        data = ("\n" * cut + line + "\n").encode()
-        if os.write(descriptor, data) < len(data):
+    path.touch()
+    cut = path.read_bytes()[-1:] not in (b"", b"\n")
+    data = ("\n" * cut + line + "\n").encode()
+    with open(path, "ab", buffering=0) as file:
+        if file.write(data) < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    finally:
-        os.close(descriptor)

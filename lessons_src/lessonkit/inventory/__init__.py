@@ -4,7 +4,7 @@ inventory.answer("A3", "b")       in the notebook of a form: keeps a letter, and
 inventory.result("A")             when all twelve have one: the result by theme, reasons, and sections to read
 
 python -m lessonkit.inventory --print A [--answers]     a form on paper
-python -m lessonkit.inventory --report FOLDER...        a class: who chose what, and what each theme has gained
+python -m lessonkit.inventory --report FOLDER...        a class: what each theme has gained
 """
 
 from lessonkit.inventory.answers import answer

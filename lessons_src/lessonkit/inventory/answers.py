@@ -9,7 +9,7 @@ learner: see lessonkit.places.
 from dataclasses import dataclass, field
 
 from lessonkit import attempts, places
-from lessonkit.inventory.questions import UNKNOWN, items, letters, questions, right_letter
+from lessonkit.inventory.questions import UNKNOWN, by_letter, items, questions, right_letter
 from lessonkit.progress.log import take
 
 VERSION, FILE = 1, "inventory.jsonl"
@@ -37,7 +37,7 @@ class Answers:
             self.finished |= {name for name in self.last if name[0] == form}
         elif question not in items() or record["edition"] != items()[question]["edition"]:
             return
-        elif letter not in letters(question):
+        elif letter not in (*by_letter(question), UNKNOWN):
             raise ValueError(f"{question} has no {letter}")
         elif question not in self.finished:
             self.last[question] = letter
@@ -49,26 +49,28 @@ class Answers:
         """Return whether the letter that counts is the right one; False for none."""
         return self.last.get(name) == right_letter(name)
 
+    def score(self, form, theme=None):
+        """Return how many questions of a form, or of a theme in it, are right, as "1 of 2"."""
+        names = questions(form, theme)
+        return f"{sum(map(self.right, names))} of {len(names)}"
+
 
 def answer(question, letter):
     """Keep a letter for a question; empty, it says what to put there. Whether it is right is said by result."""
     if question not in items():
         raise ValueError(f"there is no question {question!r}, expected A1 to A12 or B1 to B12. Correct the number.")
-    chosen = letter.strip(" .()").lower() if isinstance(letter, str) else letter
+    letter = str(letter).strip(" .()").lower()
     answers = mine()
     kept = answers.last.get(question)
-    *most, last, _ = letters(question)
-    how = f"{', '.join(most)} or {last} between the quotes, or {UNKNOWN} if you do not know"
-    if chosen == "":
-        print(f"{question}: put {how}, and run this cell." + (f" So far {kept} is kept." if kept else ""))
-    elif chosen not in letters(question):
-        print(f"{question}: {letter!r} is none of its letters. Put {how}, and run this cell.")
+    if letter not in (*by_letter(question), UNKNOWN):
+        how = f"put one of {', '.join(by_letter(question))} between the quotes, or {UNKNOWN} if you do not know"
+        print(f"{question}: {how}, and run this cell." + (f" So far {kept} is kept." if kept else ""))
     elif question in answers.finished:
-        print(f"{question}: {kept} counts" + (f", and {chosen} came after the result." if chosen != kept else "."))
+        print(f"{question}: {kept} counts" + (f", and {letter} came after the result." if letter != kept else "."))
     else:
-        if chosen != kept:
-            _keep({"question": question, "edition": items()[question]["edition"], "letter": chosen})
-        print(f"{question}: {chosen} is kept" + (f" in place of {kept}." if kept not in (None, chosen) else "."))
+        if letter != kept:
+            _keep({"question": question, "edition": items()[question]["edition"], "letter": letter})
+        print(f"{question}: {letter} is kept" + (f" in place of {kept}." if kept not in (None, letter) else "."))
 
 
 def mine():

@@ -1,7 +1,7 @@
 """The result of a form: by theme, with a reason for each answer, and the sections that settle what was missed."""
 
 from lessonkit.inventory.answers import finish, mine
-from lessonkit.inventory.questions import FORMS, UNKNOWN, by_letter, items, questions, right_letter, themes
+from lessonkit.inventory.questions import FORMS, UNKNOWN, by_letter, questions, right_letter, themes
 from lessonkit.shown import in_notebook
 
 
@@ -30,31 +30,21 @@ def result(form):
 
 def told(form, answers):
     """Return the result of a form as Markdown. answers: Answers in which the form is complete."""
-    both = form == "B" and answers.complete("A")
-    lines = [f"**Form {form}: {_score(answers, questions(form))} right.**"]
-    if both:
-        lines[0] += f" Form A, before the course: {_score(answers, questions('A'))}."
+    forms = ["A", "B"] if form == "B" and answers.complete("A") else [form]
+    lines = [f"**Form {form}: {answers.score(form)} right.**"]
+    if len(forms) > 1:
+        lines[0] += f" Form A, before the course: {answers.score('A')}."
     elif form == "B":
         lines.append("\nYour answers to form A are not all there, so nothing is compared.")
-    lines += ["", f"| theme | {'form A | form B |' if both else 'right |'}", f"|---|---|{'---|' * both}"]
-    for theme in themes():
-        scores = [
-            _score(answers, [name for name in questions(letter_of_form) if items()[name]["theme"] == theme])
-            for letter_of_form in (("A", "B") if both else form)
-        ]
-        lines.append(f"| {' | '.join([theme, *scores])} |")
-    missed = [name for name in questions(form) if not answers.right(name)]
-    lines += ["", "**To read, for what you missed**", ""] if missed else []
-    lines += [_line(name, answers.last[name], form) for name in missed]
-    lines += ["", "**What you had right**", ""] if len(missed) < len(questions(form)) else []
-    lines += [_line(name, answers.last[name], form) for name in questions(form) if name not in missed]
-    if form == "A" and missed:
+    rows = [("theme", *(f"form {each}" for each in forms)), ["---"] * (1 + len(forms))]
+    rows += [(theme, *(answers.score(each, theme) for each in forms)) for theme in themes()]
+    lines += ["", *(f"| {' | '.join(row)} |" for row in rows)]
+    for heading, right in (("To read, for what you missed", False), ("What you had right", True)):
+        names = [name for name in questions(form) if answers.right(name) == right]
+        lines += ["", f"**{heading}**", "", *(_line(name, answers.last[name], form) for name in names)] if names else []
+    if form == "A":
         lines += ["", "The right options of what you missed are not told here: the course comes to each of them."]
     return "\n".join(lines)
-
-
-def _score(answers, names):
-    return f"{sum(map(answers.right, names))} of {len(names)}"
 
 
 def _line(name, letter, form):

@@ -5,7 +5,7 @@
     python -m lessonkit.progress --html class.html FOLDER...    a class: a row a learner
     python -m lessonkit.progress --report FOLDER...             the attempts of a class, see lessonkit.attempts
 
-Nothing here imports torch, so it starts at once, and it reads only: there is no state but the notebooks themselves.
+Nothing here imports torch, so it starts at once; and it only reads.
 """
 
 from lessonkit.progress.saved import learner

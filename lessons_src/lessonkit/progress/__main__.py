@@ -5,12 +5,11 @@ import os
 import sys
 from pathlib import Path
 
-from lessonkit import attempts
+from lessonkit.attempts import FILE
 from lessonkit.course import DamagedCourse, lessons
 from lessonkit.places import USUAL
 from lessonkit.progress import page, report, summary
-from lessonkit.progress.files import Unwritable, for_a_pipe, spread, tell, write_whole
-from lessonkit.progress.saved import learner
+from lessonkit.progress.saved import learner, spread
 
 
 def main(arguments=None):
@@ -18,49 +17,49 @@ def main(arguments=None):
         prog="python -m lessonkit.progress", description="How far a learner or a class is, from saved notebooks."
     )
     where = "a learner's folder, by default work/; or one that holds the folders of learners"
-    parser.add_argument("folders", nargs="*", metavar="FOLDER", help=where)
-    parser.add_argument("--html", metavar="FILE", help="write the page of a class: a row for each folder")
-    parser.add_argument("--report", action="store_true", help="what the logs of attempts in these folders show")
-    parser.add_argument("--csv", metavar="FILE", help="with --report: write the numbers as a table as well")
+    parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help=where)
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--html", type=Path, metavar="FILE", help="write the page of a class: a row for each folder")
+    what.add_argument("--report", action="store_true", help="what the logs of attempts in these folders show")
     asked = parser.parse_args(arguments)
-    if asked.html and asked.report or asked.csv and not asked.report:
-        parser.error("--csv goes with --report, and --html and --report each stand alone.")
-    folders = [Path(folder) for folder in asked.folders or [_own_folder()]]
+    folders = asked.folders or [_own_folder()]
     if not any(folder.exists() for folder in folders):
         parser.error(f"there is no {' and no '.join(map(str, folders))}. make lab makes work/; or name other folders.")
-    with for_a_pipe():
-        return _do(asked, folders)
-    return 0
-
-
-def _do(asked, folders):
-    """Do what the command line asked for, of these folders; return the exit status."""
     if asked.folders:
-        folders, notes = spread(folders, attempts.FILE)
-        tell(notes)
+        folders, notes = spread(folders, FILE)
+        print(*notes, sep="\n", end="\n" * bool(notes), file=sys.stderr)
     try:
-        if asked.report:
-            print("\n".join(report.text(folders, lessons())))
-            if asked.csv:
-                write_whole(Path(asked.csv), report.table(folders, lessons()))
-        elif asked.html:
-            learners = [learner(folder, lessons()) for folder in folders]
-            write_whole(Path(asked.html), page.html(learners, lessons()))
-            print(f"{asked.html}: {len(learners)} learner{'s' if len(learners) > 1 else ''}")
-        else:
-            for folder in folders:
-                who = learner(folder, lessons())
-                print("\n".join([*([f"{who.name}:"] if len(folders) > 1 else []), *summary.table(who, lessons())]))
-    except (DamagedCourse, Unwritable) as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
+        print("\n".join(_lines(asked, folders, lessons())))
+    except DamagedCourse as error:
+        sys.exit(str(error))
+
+
+def _lines(asked, folders, course):
+    """Return the lines that answer a command line, after writing the page that it may ask for."""
+    if asked.report:
+        return report.text(folders, course)
+    learners = [learner(folder, course) for folder in folders]
+    if asked.html:
+        _write(asked.html, page.html(learners, course))
+        return [f"{asked.html}: {len(learners)} learner{'s' if len(learners) > 1 else ''}"]
+    return [
+        line for who in learners for line in ([f"{who.name}:"] if len(folders) > 1 else []) + summary.table(who, course)
+    ]
+
+
+def _write(path, text):
+    part = path.with_name(f"{path.name}.part")  # a browser may load the page at any moment
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        sys.exit(f"{path} cannot be written ({error.strerror}). Name a file in a folder of your own.")
 
 
 def _own_folder():
     named = os.environ.get("LESSON_WORK") or "off"
-    return USUAL if named == "off" else named
+    return USUAL if named == "off" else Path(named)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -2,25 +2,20 @@
 
 from lessonkit.attempts import FILE
 from lessonkit.progress.log import own_minutes, read
-from lessonkit.progress.saved import MARKS, RIGHT
+from lessonkit.progress.saved import MARKS, NOT_RUN, RIGHT
+
+HEAD = ("lesson", "exercises", "core right", "min left", "of", "yours", "next")
+ALIGN = "<<>>>><"
 
 
 def table(learner, course):
     """Return the lines of a learner's progress: a row a lesson, the sum, and what comes next."""
     attempts, notes = read(learner.folder / FILE)
     own = own_minutes(attempts)
-    rows = [("lesson", "exercises", "core right", "min left", "of", "yours", "next")]
-    for stem, lesson in course.items():
-        right = sum(learner.states[stem][exercise.number] == RIGHT for exercise in lesson.core)
-        done, left = f"{right} of {len(lesson.core)}", _whole(learner.minutes_left(lesson))
-        mine = _whole(own[lesson.module]) if lesson.module in own else ""
-        following = learner.next_in(lesson) if learner.begun(lesson) else None
-        marks = _marks(learner.states[stem], lesson)
-        rows.append((lesson.label, marks, done, str(left), str(lesson.minutes), str(mine), following or ""))
-    columns = [column for column in zip(*rows, strict=True) if own or column[0] != "yours"]
-    left_aligned = ("lesson", "exercises", "next")
-    padded = [_padded(column, str.ljust if column[0] in left_aligned else str.rjust) for column in columns]
-    lines = ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
+    rows = [HEAD, *(_row(learner, lesson, own) for lesson in course.values())]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    shown = [at for at, name in enumerate(HEAD) if own or name != "yours"]
+    lines = ["  ".join(f"{row[at]:{ALIGN[at]}{widths[at]}}" for at in shown).rstrip() for row in rows]
     left = _whole(sum(learner.minutes_left(lesson) for lesson in course.values()))
     lines += ["", line(learner, course), f"About {left // 60} h {left % 60} min of the core are left."]
     lines.append("  ".join(f"{mark} {state}" for state, mark in MARKS.items()) + "; optional exercises after a +")
@@ -30,8 +25,15 @@ def table(learner, course):
     return [*lines, *learner.notes, *notes]
 
 
-def _padded(column, to):
-    return [to(cell, max(map(len, column))) for cell in column]
+def _row(learner, lesson, own):
+    states, left = learner.states[lesson.stem], learner.left(lesson)
+    marks = "".join(MARKS[states[exercise.number]] for exercise in lesson.core)
+    optional = "".join(MARKS[states[exercise.number]] for exercise in lesson.exercises if exercise.optional)
+    right = f"{len(lesson.core) - len(left)} of {len(lesson.core)}"
+    minutes = [_whole(learner.minutes_left(lesson)), lesson.minutes, _whole(own.get(lesson.module, 0)) or ""]
+    begun = left and any(state != NOT_RUN for state in states.values())
+    exercises = f"{marks} +{optional}" if optional else marks
+    return (lesson.label, exercises, right, *map(str, minutes), left[0].number if begun else "")
 
 
 def line(learner, course):
@@ -42,13 +44,7 @@ def line(learner, course):
     if lesson is None:
         return f"{sentence} You have finished the course."
     where = f" in {learner.files[lesson.stem]}" if lesson.stem in learner.files else ""
-    return f"{sentence} Next: exercise {learner.next_in(lesson)}{where}."
-
-
-def _marks(states, lesson):
-    marks = [MARKS[states[exercise.number]] for exercise in lesson.core]
-    optional = [MARKS[states[exercise.number]] for exercise in lesson.exercises if exercise.optional]
-    return "".join(marks) + (f" +{''.join(optional)}" if optional else "")
+    return f"{sentence} Next: exercise {learner.left(lesson)[0].number}{where}."
 
 
 def _whole(minutes):
