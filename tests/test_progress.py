@@ -299,7 +299,7 @@ def test_lab_opens_the_first_lesson_that_is_not_finished(right, damaged, file, t
         path = written(tmp_path / f"work/0{number}_tiny_{number}.ipynb", cells)
         if number in damaged:
             path.write_text("{")
-    name, message = lab.opens_on(tmp_path)
+    name, message = lab.opens_on(tmp_path, tmp_path / "lessons_src/lessonkit/course")
     count = 2 * len(set(right) - set(damaged))
     assert name == file and message[0].startswith(f"{count} of 4 exercises of the core are right.")
     assert message[0].endswith("All of it: make progress") and len(message) == 1 + len(damaged)
