@@ -18,7 +18,7 @@ import pytest
 import requests
 
 from teaching.classroom import __main__ as command
-from teaching.classroom import accounts, client, collect, environment, install, passwords, ports
+from teaching.classroom import accounts, client, collect, environment, install, passwords
 from teaching.classroom.trial import Trial, crowd, table
 
 ROOT = install.ROOT
@@ -103,18 +103,11 @@ def holding_something_else(folder):
         pass
 
 
-def with_address(**values):
-    free = {name: ports.free_port() for name in ("port", "hub_port", "proxy_port", "page_port")}
-    command.with_free_ports(free | {"host": "127.0.0.1"} | values)
-
-
 REFUSED = {  # what is said: what is tried, in an empty folder
     "not a class's.* --folder": holding_something_else,
     "make notebooks": install.course_files,
     "--learners names.txt .*--open": lambda folder: command.settings(folder, command.parse([])),
     "--cert and --key": lambda folder: command.settings(folder, command.parse(["--open", "--cert", "a.pem"])),
-    "cannot be reached at 192.0.2.1, port": lambda _: with_address(host="192.0.2.1"),
-    "--port 70000: expected a number from 1 to 65535": lambda _: with_address(port=70000),
 }
 
 
@@ -132,15 +125,6 @@ def test_a_class_gets_every_check_and_no_solution():
     assert checks and rooms == checks | {"lessons_src/lessons/__init__.py"}
     for file, path in files.items():
         assert "solutions" not in Path(file).parts and b"BEGIN SOLUTION" not in path.read_bytes(), file
-
-
-def test_a_folder_remembers_what_it_was_told_and_its_ports(tmp_path):
-    (tmp_path / "hub").mkdir()
-    (tmp_path / "names.txt").write_text("mara\n")
-    first = command.settings(tmp_path, command.parse(["--learners", f"{tmp_path}/names.txt", "--memory", "1"]))
-    command.write_settings(tmp_path, first)
-    again = command.settings(tmp_path, command.parse(["--idle", "5"]))
-    assert again == first | {"idle": 5.0} and again["learners"] == ["mara"] and again["memory"] == 1.0
 
 
 def test_work_is_collected_without_following_anything(tmp_path):
@@ -568,6 +552,7 @@ def test_a_killed_hub_loses_nothing_comes_back_with_https_and_stops_what_is_idle
     assert teacher.open("/services/progress/")[0] == 200, "the page comes back too"
     trial.kill()
     trial.start("--idle", "0.5")
+    assert trial.address.startswith("https"), "the folder remembers what it was told"
     until(lambda: not learner.running())  # nobody used it for half a minute
     assert "while the hub was there" in (trial.home("l5") / LESSON).read_text()
 
