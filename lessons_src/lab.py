@@ -141,10 +141,13 @@ def _write(path, text):
         ) from None
 
 
-def opens_on(root=ROOT):
-    """Return (the file in work/ to open: the first lesson that is not finished, else the last; how far it all is)."""
+def opens_on(root=ROOT, folder=course.FOLDER):
+    """Return (the file in work/ to open: the first lesson that is not finished, else the last; how far it all is).
+
+    root: the folder that holds work/, a learner's home for example. folder: of the lessons' manifests.
+    """
     try:
-        lessons = course.lessons(root / "lessons_src/lessonkit/course")
+        lessons = course.lessons(folder)
     except course.DamagedCourse as error:
         raise LabError(str(error)) from None
     learner = progress.learner(root / "work", lessons)

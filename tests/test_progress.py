@@ -195,10 +195,10 @@ def test_lab_opens_the_first_lesson_that_is_not_finished(tmp_path):
         (folder / f"{stem}.json").write_text(json.dumps(stored(lesson)[0]), encoding="utf-8")
     written(tmp_path / "work/02_tiny.ipynb", "first", "one", "other")
     last = written(tmp_path / "work/03_last.ipynb")
-    name, (message,) = lab.opens_on(tmp_path)
+    name, (message,) = lab.opens_on(tmp_path, folder)
     assert name == last.name and message.startswith("2 of 3 exercises of the core are right. Next: exercise 3.1")
     last.write_text("{")
-    assert lab.opens_on(tmp_path)[0] == "02_tiny.ipynb", "rather a lesson that can be read"
+    assert lab.opens_on(tmp_path, folder)[0] == "02_tiny.ipynb", "rather a lesson that can be read"
     (tmp_path / "03_last.json").write_text('{"sections": [')
     with pytest.raises(DamagedCourse, match="03_last.json is damaged. Get it back with git"):
         lessons(tmp_path)

@@ -17,7 +17,6 @@ from teaching.classroom import accounts
 LARGEST = 32 << 20  # bytes of one file
 MOST = 200  # files of one learner
 LOGS = ("attempts.jsonl", "inventory.jsonl")
-RECORD = ".collected.json"  # in the target: {name: [files]} that were copied there
 PART = ".part"  # a copy until it is whole
 
 
@@ -41,18 +40,12 @@ def open_folder(path, inside=None):
 def collect(homes, target):
     """Copy work/*.ipynb, attempts.jsonl and inventory.jsonl of each learner to target/NAME/.
 
-    homes: {name: home}. A copy that is there already and has the same size and time is left; times are kept. A copy
-    whose file the learner no longer has is removed; what was not copied by an earlier call stays, feedback for example.
-    Returns [(name, file, why it was not copied)].
+    homes: {name: home}. A copy that is there already and has the same size and time is left; times are kept. Nothing is
+    removed there. Returns [(name, file, why it was not copied)].
     """
     Path(target).mkdir(parents=True, exist_ok=True)
     left_out, copies = [], os.open(target, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        try:
-            with _open_file(copies, RECORD) as file:
-                record = json.load(file)
-        except (OSError, ValueError):
-            record = {}
         for name, home in homes.items():
             try:
                 with contextlib.suppress(FileExistsError):
@@ -62,38 +55,28 @@ def collect(homes, target):
                 left_out.append((name, "the folder of the copies", error.strerror))
                 continue
             try:
-                record[name], reasons = _collect_one(home, own, set(filter(is_work, record.get(name, ()))))
-                left_out += [(name, *reason) for reason in reasons]
+                left_out += [(name, *reason) for reason in _collect_one(home, own)]
             finally:
                 os.close(own)
-        _write(copies, RECORD, json.dumps(record).encode())
     finally:
         os.close(copies)
     return left_out
 
 
-def _collect_one(home, own, earlier):
-    """Copy a learner's work into the open folder own; return ([files that are copied there], [(file, why it is not)]).
-
-    earlier: the names of the files that were copied there before.
-    """
+def _collect_one(home, own):
+    """Copy a learner's work into the open folder own; return [(file, why it was not copied)]."""
     try:
         work = open_folder(os.path.join(home, "work"))
     except FileNotFoundError:  # nobody has logged in under this name yet
-        return sorted(earlier), []
+        return []
     except OSError as error:
-        return sorted(earlier), [("work", error.strerror)]
+        return [("work", error.strerror)]
     try:
         names = sorted(filter(is_work, os.listdir(work)))
-        reasons = {name: _copy(work, name, own) for name in names[:MOST]}
+        reasons = [(name, reason) for name in names[:MOST] if (reason := _copy(work, name, own))]
     finally:
         os.close(work)
-    for gone in earlier - set(names):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(gone, dir_fd=own)
-    copied = earlier & set(names) | {name for name, reason in reasons.items() if not reason}
-    more = [(f"{len(names) - MOST} more files", f"more than {MOST} files")] if len(names) > MOST else []
-    return sorted(copied), [(name, reason) for name, reason in reasons.items() if reason] + more
+    return reasons + [(f"{len(names) - MOST} more files", f"more than {MOST} files")] * (len(names) > MOST)
 
 
 def is_work(name):
@@ -127,12 +110,11 @@ def _copy(folder, name, target):
     return None
 
 
-def _write(folder, name, data, times=None):
+def _write(folder, name, data, times):
     """Put a file into an open folder in one step: what lies under its name there is replaced, not written through."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(PART, dir_fd=folder)
     with open(os.open(PART, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=folder), "wb") as file:
         file.write(data)
-    if times:
-        os.utime(PART, ns=times, dir_fd=folder, follow_symlinks=False)
+    os.utime(PART, ns=times, dir_fd=folder, follow_symlinks=False)
     os.replace(PART, name, src_dir_fd=folder, dst_dir_fd=folder)

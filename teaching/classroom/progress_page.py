@@ -33,8 +33,6 @@ def make_page(lesson):
     """
     copies, homes, settings = FOLDER / "progress", collect.learners_homes(FOLDER), collect.settings_of(FOLDER)
     reader = accounts.ensure_reader(settings["group"])
-    if copies.exists() and copies.stat().st_gid != reader.pw_gid:  # a former version's, which its reader could change
-        shutil.rmtree(copies)
     copies.mkdir(mode=0o700, exist_ok=True)
     os.chown(copies, 0, reader.pw_gid)
     copies.chmod(0o2750)  # what is made in it is of its group as well

@@ -3,7 +3,6 @@
 make class ARGS="--trial 30"      thirty learners at once run a lesson; prints how long they waited
 """
 
-import asyncio
 import contextlib
 import json
 import os
@@ -11,10 +10,12 @@ import re
 import secrets
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -22,6 +23,14 @@ import psutil
 from teaching.classroom import accounts, client
 from teaching.classroom.install import ROOT
 from teaching.classroom.ports import free_port
+
+UNITS = {
+    "server": "s to a server",
+    "output": "s more to the first output",
+    "done": "s to the lesson's end",
+    "memory": "MB a learner",
+    "cpu": "s of one core a learner",
+}
 
 
 class Trial:
@@ -119,55 +128,48 @@ def usage(uid):
     return megabytes, seconds
 
 
-async def crowd(learners, notebook, uid_of):
+def crowd(learners, notebook, uid_of):
     """Let all learners come at the same moment and run a lesson; return a row of measurements for each.
 
-    notebook: the lesson as the course has it. A row: server, output, done (seconds), memory (MB), cpu (seconds), errors
-    other than "your turn"; or failed: why.
+    notebook: the lesson as the course has it. A row: what UNITS names, the last output, and errors other than "your
+    turn"; of a learner who did not come through, the error alone.
     """
-
     stored = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     cells = ["".join(cell["source"]) for cell in stored if cell["cell_type"] == "code"]
 
-    async def visit(learner):
+    def visit(learner):
         begin = time.monotonic()
-        await learner.start()
-        ready = time.monotonic() - begin
-        kernel = await learner.kernel(f"work/{notebook.name}")
-        texts, errors, (output, done) = await kernel.run(cells)
-        errors = [error for error in errors if error[0] != "YourTurn"]
+        try:
+            learner.start()
+            ready = time.monotonic() - begin
+            texts, errors, (output, done) = learner.kernel(f"work/{notebook.name}").run(cells)
+        except Exception as error:
+            return {"errors": [repr(error)]}
         megabytes, cpu = usage(uid_of(learner.name))
-        row = {"server": ready, "output": output, "done": done, "memory": megabytes, "cpu": cpu}
-        return row | {"errors": errors, "last": texts[-1]}
+        row = {"server": ready, "output": output, "done": done, "memory": megabytes, "cpu": cpu, "last": texts[-1]}
+        return row | {"errors": [error for error in errors if error[0] != "YourTurn"]}
 
-    rows = await asyncio.gather(*map(visit, learners), return_exceptions=True)
-    return [{"failed": repr(row)} if isinstance(row, BaseException) else row for row in rows]
+    with ThreadPoolExecutor(len(learners)) as pool:
+        return list(pool.map(visit, learners))
 
 
 def table(rows):
-    """Return the measurements of a crowd as lines of text: median, 95th percentile, largest."""
-    units = {"server": "s to a server", "output": "s more to the first output", "done": "s to the lesson's end"}
-    units |= {"memory": "MB a learner", "cpu": "s of one core a learner"}
+    """Return the measurements of a crowd as lines of text: median and largest."""
     lines = []
-    for key, unit in units.items():
-        values = sorted(row[key] for row in rows if key in row)
-        if values:
-            high = values[min(len(values) - 1, int(0.95 * len(values)))]
-            lines.append(f"{unit:30} median {values[len(values) // 2]:6.1f}  p95 {high:6.1f}  max {values[-1]:6.1f}")
-    bad = [row.get("failed") or row["errors"] for row in rows if "failed" in row or row["errors"]]
-    return "\n".join([*lines, f"{len(rows)} learners, {len(bad)} failed or met an error", *map(str, bad)])
+    for key, unit in UNITS.items():
+        if values := [row[key] for row in rows if key in row]:
+            lines.append(f"{unit:30} median {statistics.median(values):6.1f}  max {max(values):6.1f}")
+    bad = [str(row["errors"]) for row in rows if row["errors"]]
+    return "\n".join([*lines, f"{len(rows)} learners, {len(bad)} failed or met an error", *bad])
 
 
 def main(number, lesson):
     """Let number learners come at once and run a lesson; print the table; return 1 if one of them failed."""
-    begin = time.monotonic()
     notebook = next((ROOT / "notebooks").glob(f"{lesson:02}_*.ipynb"), None)
     if notebook is None:
         print(f"There is no lesson {lesson}.", file=sys.stderr)
         return 1
     with Trial() as trial:
-        learners = [trial.learner(f"l{index}") for index in range(number)]
-        rows = asyncio.run(crowd(learners, notebook, trial.uid))
-    print(table(rows))
-    print(f"{time.monotonic() - begin:.0f} s in all, {os.cpu_count()} cores")
-    return int(any("failed" in row or row["errors"] for row in rows))
+        rows = crowd([trial.learner(f"l{index}") for index in range(number)], notebook, trial.uid)
+    print(table(rows), f"{os.cpu_count()} cores", sep="\n")
+    return int(any(row["errors"] for row in rows))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from teaching.grading import assignment, notebook, pages
 from teaching.grading.assignment import GradingError
-from teaching.grading.jail import KINDS, Jail, Limits
+from teaching.grading.jail import Jail, Limits
 from teaching.grading.learners import handed_in
 from teaching.grading.points import Grader
 from teaching.grading.processes import Processes
@@ -38,7 +38,6 @@ def parser():
     )
     add("--memory", type=float, default=defaults.memory / 2**30, help="in GiB, a process (%(default)s)")
     add("--again", action="append", default=[], metavar="NAME", help="grade this learner again anyway")
-    add("--jail", choices=KINDS, default="", help="not the best that works here, but this one")
     return arguments
 
 
@@ -64,7 +63,7 @@ def grade(options):
         names = ", ".join(submitted.learner for submitted in handed)
         raise GradingError(f"--again: no learner is called {unknown[0]!r}. There are {names[:500]}.")
     limits = Limits(seconds=options.seconds, memory=int(options.memory * 2**30))
-    jail = Jail(limits, lesson, options.jail)
+    jail = Jail(limits, lesson)
     table = Table(options.out, lesson, limits, jail.kind == "bubblewrap")
     folder = _folder_of_pages(options.out, options.folder)
     with open(folder / "log.txt", "a", encoding="utf-8", errors="backslashreplace") as log:
@@ -85,8 +84,6 @@ def grade(options):
         if new < len(handed):
             kept = f"{len(handed) - new} in {table.path} already and not changed"
             say(f"{kept}. To grade one again: ARGS='--again NAME'")
-        if gone := sorted(table.rows.keys() - {submitted.learner for submitted in handed}):
-            say(f"Rows of learners not in {options.folder}, kept: {', '.join(gone)[:200]}")
         say(f"{new} graded. Points: {table.path}; pages and log: {folder}/")
     return 0
 

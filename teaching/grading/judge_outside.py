@@ -74,7 +74,7 @@ class Jailed:
 
     def __init__(self, channel):
         self.channel = channel
-        self.counts = {"printed": 0, "computed": 0.0}  # prints and processor seconds, as the observer says
+        self.computed = 0.0  # processor seconds, as the observer says
         self.outside = []  # functions that the answer may call, see Writer
         self.examined = []  # (probe, what was seen): the answer was given such a function to examine
 
@@ -90,9 +90,8 @@ class Jailed:
             if "call" not in reply:
                 break
             request = self._called(reply)
-        for what in self.counts:
-            count = reply.pop(what, 0)
-            self.counts[what] = count if type(count) in (int, float) else 0
+        computed = reply.pop("computed", 0)
+        self.computed = computed if type(computed) in (int, float) else 0
         return reply
 
     def _called(self, reply):
@@ -195,12 +194,15 @@ def judge(request, channel):
         if verdict == "right"
         for name in getattr(answer, "by_hand", ())
     }
+    put_back = [
+        f"changes {what} for the whole notebook; that was put back, and cost no points" for what in jailed.changes
+    ]
     return {
         "verdict": next(verdict for verdict in ("not yet", "waits", "right") if verdict in verdicts),
         "message": "\n\n".join(text for _, text in judged if text)[:LONGEST],
         "passed": verdicts.count("right"),
-        "remarks": [*_remarks(jailed), *named(request["cells"], by_hand)],
-        "computed": jailed.counts["computed"],
+        "remarks": [*put_back, *named(request["cells"], by_hand)],
+        "computed": jailed.computed,
     }
 
 
@@ -220,15 +222,6 @@ def _judged(name, answer, jailed):
     except Exception as error:
         return "not yet", f"What came out could not be compared: {type(error).__name__}: {error}"
     return "right", "\n".join(lines)
-
-
-def _remarks(jailed):
-    """Yield what else was seen of an answer."""
-    printed = jailed.counts["printed"]
-    if printed > limits.PRINTS:
-        yield f"printed {printed:,} times while it was checked, which takes long and nobody reads: remove the print"
-    for change in jailed.changes:
-        yield f"changes {change} for the whole notebook; that was put back, and cost no points"
 
 
 def named(cells, by_hand):

@@ -13,10 +13,6 @@ from teaching.grading.bounded import Failed, bounded
 
 MOST_NOTEBOOKS = 50  # of a learner's folder that are read, to find the one of the lesson
 COPY = re.compile(r"( ?\(\d+\)|-Copy\d+)+$")  # what browsers and JupyterLab put after the name of a second copy
-OF_A_TASK = (  # words in the name of a file that says which exercise it is, and not whose
-    "lessons? exercises? assignment homework notebook submission solutions? answers? final copy version draft untitled "
-    "layer.?norm übung uebung lösung abgabe aufgabe"
-)
 
 
 @dataclass(frozen=True)
@@ -63,13 +59,7 @@ def printable(name):
 def _from_file(path, lesson):
     """Return the Handed of a notebook that lies among others: its name without the lesson's is the learner's."""
     plain = COPY.sub("", path.stem)
-    name = _composed(plain.removesuffix(lesson.stem).rstrip("_- "))
-    words = "|".join([*OF_A_TASK.split(), lesson.module.replace("_", ".?")])
-    no_name = rf"[()]|^\W*\d{{0,2}}\W*$|(?<![^\W\d_])({words})(?![^\W\d_])"
-    if name and not re.search(no_name, name, re.IGNORECASE):
-        return Handed(name, path)
-    remark = f"the file's name does not look like a learner's: call it YOUR_NAME_{lesson.stem}.ipynb"
-    return Handed(_composed(path.stem), path, (remark,))
+    return Handed(_composed(plain.removesuffix(lesson.stem).rstrip("_- ") or path.stem), path)
 
 
 def _composed(name):

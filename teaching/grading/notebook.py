@@ -19,7 +19,6 @@ from lessonkit.program import names, needed, statements
 from teaching.grading.assignment import bare
 
 LARGEST = 50e6  # bytes of a notebook; one with all its figures has 2e6
-MOST_CELLS = 5000  # of a notebook; the course's have at most 130
 LONGEST = 200_000  # characters of a cell that is looked at; the course's have at most 6,000
 NO_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)  # what Python says of a text that it cannot read
 WAITS = re.compile(r"^[ \t]*raise check\.YourTurn\(", re.MULTILINE)
@@ -70,10 +69,6 @@ def cells(path):
     data = _bytes(path)
     try:
         stored = json.loads(data.decode("utf-8-sig"))
-        if "worksheets" in stored:  # nbformat 3
-            raise Unreadable("the notebook has the old format 3. Open it in JupyterLab and save it")
-        if len(stored["cells"]) > MOST_CELLS:
-            raise Unreadable(f"the notebook has {len(stored['cells']):,} cells, at most {MOST_CELLS:,} are read")
         return [_cell(cell["cell_type"], str(cell.get("id", "")), "".join(cell["source"])) for cell in stored["cells"]]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError) as error:
         raise Unreadable(f"this is no notebook: {type(error).__name__}: {error}"[:200]) from None

@@ -33,8 +33,6 @@ class Table:
 
     def _read(self):
         """Return {learner: row} of the file; GradingError if it is anything but such a table."""
-        if self.path.is_dir():
-            raise GradingError(f"{self.path} is a folder; name a file, OUT={self.path / 'grades.csv'}.")
         try:
             with open(self.path, newline="", encoding="utf-8-sig") as file:
                 reader = csv.DictReader(file)

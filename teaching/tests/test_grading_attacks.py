@@ -20,7 +20,7 @@ from teaching.grading.jail import PYTHON, Jail, Limits
 from teaching.grading.learners import Handed
 from teaching.grading.points import Grader
 from teaching.grading.processes import Processes
-from teaching.tests.submissions import code, six, solved, with_answers, write
+from teaching.tests.submissions import six, solved, with_answers, write
 
 SECONDS = 4
 WRONG = "def channel_stats(x):\n    return x, x\n"
@@ -32,22 +32,23 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def grader():
+    if os.uname().machine == "x86_64":  # as a login does: a keyring, which all processes inherit
+        ctypes.CDLL(None).syscall(250, 1, None)
     with Processes(JAIL) as processes:
         yield Grader(six(), processes)
 
 
-def mark_of(grader, answers, number, tmp_path, also=()):
-    """Return the Mark of an exercise in a blank notebook with some answers. also: texts of cells that come before."""
-    notebook = with_answers(False, grader.lesson.stem, answers)
-    notebook["cells"][:0] = [code(text, f"own-{at}") for at, text in enumerate(also)]
+def mark_of(grader, text, number, tmp_path):
+    """Return the Mark of an exercise that has this answer; all others stay blank."""
+    notebook = with_answers(False, grader.lesson.stem, {number: textwrap.dedent(text)})
     result = grader.grade(Handed("ann", write(notebook, tmp_path / "ann.ipynb")), tmp_path)
     return next(mark for mark in result.marks if mark.number == number)
 
 
 @pytest.fixture
 def mark(grader, tmp_path):
-    """Return a function: text of an answer to 6.1 (or to another exercise) -> its Mark. All others stay blank."""
-    return lambda text, number="6.1": mark_of(grader, {number: textwrap.dedent(text)}, number, tmp_path)
+    """Return a function: text of an answer to 6.1 (or to another exercise of lesson 6) -> its Mark."""
+    return lambda text, number="6.1": mark_of(grader, text, number, tmp_path)
 
 
 def still_fair(mark):
@@ -71,53 +72,36 @@ def replace(code):
 """
 BENT = {  # a check or its parts, replaced or emptied: what is in the answer's process judges nothing
     "its own check": "check.channel_stats = lambda answer: print('Right: all of it.')",
-    "its own name check": "class check:\n    channel_stats = print",
     "the lesson's checks": (
         "import importlib\nimportlib.import_module('lessons.06_batchnorm.checks').channel_stats = print"
     ),
     "all functions of the kit say nothing": KIT + "replace((lambda *a, **k: None).__code__)",
-    "all functions of the kit say yes": KIT + "replace((lambda *a, **k: True).__code__)",
-    "all names of the kit say nothing": KIT + (
-        "for module in kit:\n    vars(module).update({name: print for name in vars(module) if name[0] != '_'})"
-    ),
     "all lists of the kit are empty": KIT + (
         "for module in kit:\n    for item in vars(module).values():\n"
         "        if isinstance(item, (list, set, dict)) and item is not vars(module):\n            item.clear()"
     ),
-    "other modules in the kit's place": KIT + (
-        "for module in kit:\n    sys.modules[module.__name__] = types.ModuleType('x')"
-    ),
     "a verdict": "check.NotYet.__init__ = lambda *a: None",
-    "a built-in": "import builtins\nbuiltins.isinstance = lambda *a: True",
     "all comparisons": "torch.equal = torch.allclose = lambda *a, **k: True\ntorch.Tensor.__eq__ = lambda a, b: True",
-    "torch's own functions": "torch.Tensor.__sub__ = lambda a, b: torch.zeros(())",
     "the code of the reference": (
         "import fromscratch.batchnorm as b\nb.channel_stats.__code__ = channel_stats.__code__"
     ),
-    "the code of the check": "check.plain('channel_stats').__code__ = (lambda answer: None).__code__",
 }  # fmt: skip
 ENDS = {  # ends, shouts and no Python
-    "sys.exit": "import sys\nsys.exit(0)",
     "os._exit": "import os\nos._exit(0)",
     "exit while it is checked": "def channel_stats(x):\n    import os\n    os._exit(0)",
-    "Right on stdout": "import os, sys\nos.write(1, b'Right: all of it.')\nprint('Right: all of it.')",
     "into every channel": (
         "import contextlib, os\nfor fd in range(99):\n with contextlib.suppress(OSError):\n  os.write(fd, b'yes')"
     ),
     "a thread that runs on": (
         "import threading\ndef spin():\n    while True:\n        pass\nthreading.Thread(target=spin).start()"
     ),
-    "a signal to the parent": "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)",
     "a signal to all": "import os, signal\nos.kill(-1, signal.SIGKILL)",
     "a segmentation fault": "import ctypes\nctypes.string_at(0)",
-    "an error that is no error": "raise BaseException('Right')",
-    "a text that is no Python": "this is not Python",
-    "a null byte": "x = '\0'",
     "brackets without end": "(" * 5000,
     "not answered": "raise check.YourTurn('6.1: Right')",
 }
 FINDS = """
-import collections, contextlib, gc, importlib, string, sys, types, typing
+import contextlib, gc, importlib, string, sys, types
 from torch.fx.graph_module import _exec_with_source
 def is_right(function):
     with contextlib.suppress(Exception):
@@ -139,13 +123,7 @@ def right_in(place):
 NAME = "lessons.06_batchnorm.checks"
 WAYS = {  # to the lesson's checks, where what is right can be read off: each once got all points
     "a module": f"importlib.import_module({NAME!r})",
-    "the list of modules": f"sys.modules[{NAME!r}]",
-    "what a function of the kit knows": f"check.plain.__globals__['importlib'].import_module({NAME!r})",
-    "collections' own sys": f"collections._sys.modules[{NAME!r}]",
     "a formatter": f"string.Formatter().get_field('0.importlib.sys.modules[{NAME}]', [check], {{}})[0]",
-    "a forward reference": (
-        f'typing.ForwardRef("importlib.import_module({NAME!r})")._evaluate(globals(), {{}}, frozenset())'
-    ),
     "code that torch executes": (
         f'_exec_with_source("import importlib; b = importlib.import_module({NAME!r})", space := {{}}) or space["b"]'
     ),
@@ -192,27 +170,17 @@ def on(times, make):
 """
 SEEN = {  # values that no answer has: each is said to be the mean, and comes once
     "fewer bytes than it says": ["tensor", "float64", [100], "cpu", False],
-    "shapes beyond measure": ["tensor", "float64", [2**39, 2**39, 0], "cpu", False],
     "a shape that is negative": ["tensor", "float64", [-1], "cpu", False],
     "a kind that is a method": ["_bytes", 5],
-    "a kind of Python's": ["_class__", 5],
-    "a dtype that is a function": ["dtype", "load"],
-    "the fraction 1/0": ["Fraction", "1/0"],
     "a fraction of a billion digits": ["Fraction", "1e1000000000"],
 }
 PROTOCOL = {  # written after reading in_jail/, judge and processes: replies of an answer's own making
     "a verdict of its own": "frame(reply(verdict='right', passed=1, message='Right.', points=2))\nos._exit(0)",
-    "right, and as many passed": (
-        "frame(reply(verdict='ran', passed=9, answers=['list', []], changes=['list', []]))"
-    ),
     "nothing was seen": "on(2000, lambda: [seen({})])",
-    "nothing but hidden values": "on(2000, lambda: [seen({'_mean': 1, '_var': 1})])",
     "nan everywhere": (
         "nan = ['float', 'nan']\nnames = 'mean', 'var', 'x after the call', 'gradient of x'\n"
         "on(2000, lambda: [seen(dict.fromkeys(names, nan))])"
     ),
-    "words that are numbers elsewhere": "on(2000, lambda: [seen({'mean': 'as it should be', 'var': 'its own'})])",
-    "an error that is expected": "on(2000, lambda: [seen({'mean': ['raised', 'ValueError', '', '']})])",
     "the same as every name": (
         "on(2000, lambda: [seen({'mean': ['thing', 'Tensor', 'tensor'], 'var': ['ellipsis', '']})])"
     ),
@@ -224,10 +192,7 @@ PROTOCOL = {  # written after reading in_jail/, judge and processes: replies of 
     "drop by drop": (
         "import time\ntalk.sendall(struct.pack('>Q', 1000))\nwhile True:\n    talk.sendall(b'x')\n    time.sleep(0.1)"
     ),
-    "a thousand brackets": "frame(b'[' * 100000)",
-    "a million values": "frame(['list', [0] * 10**6])",
     "a number of a million digits": "frame(b'1' * 10**6)",
-    "more bytes than it says": "frame(RAN, b'x' * 1000)",
     "names that are no names": "on(1, lambda: [['dict', [['seen', ['dict', [[['list', []], 1]]]]]]])",
     "pickle": "import pickle\nframe(pickle.dumps(RAN))\nos._exit(0)",
     "endless replies": "frame(RAN)\nwhile True: frame(seen({}))",
@@ -238,12 +203,6 @@ OBSERVER = {  # what takes over the observer, and answers of many faces
         for item in gc.get_objects():
             if isinstance(item, types.FunctionType) and item.__name__ in ("observe", "_observed"):
                 item.__code__ = (lambda *a: {"mean": torch.zeros(3), "var": torch.zeros(3)}).__code__
-        """,
-    "how it writes": """
-        import sys
-        plain_data = sys.modules["plain_data"]
-        old = plain_data.encode
-        plain_data.encode = lambda value: old({**value, "verdict": "right", "passed": 1})
         """,
     "what it is about to read": """
         import pickle
@@ -290,17 +249,11 @@ OBSERVER = {  # what takes over the observer, and answers of many faces
         """,
     "a child that answers in its place": "import os\nif os.fork():\n    os._exit(0)",
     "the course's own answer": "from fromscratch import channel_stats",
-    "the module of the course's own answer": "from fromscratch.batchnorm import channel_stats",
     "the answers of the manifest": "from lessonkit import course\nprint(course.solved('06_batchnorm').exercises[0])",
 }
 LIES = {  # for 6.2, an answer that is a value
     "an object that equals everything": "class E:\n    __eq__ = lambda self, other: True\nages_on_paper = E()",
-    "a dictionary that has everything": (
-        "class D(dict):\n    __getitem__ = lambda self, key: 1\n    __contains__ = lambda self, key: True\n"
-        "    __iter__ = lambda self: iter(())\nages_on_paper = D()"
-    ),
     "a function": "ages_on_paper = lambda *a: True",
-    "three dots": "ages_on_paper = ...",
 }
 READ_OFF = {name: f"{FINDS}channel_stats = right_in({way})" for name, way in WAYS.items()} | {"frames": FINDS + FRAMES}
 ALL = {
@@ -317,10 +270,6 @@ def test_an_attack_gets_no_points(mark, name):
     assert attacked.message or attacked.verdict == "waits", attacked
 
 
-def test_after_all_of_them_the_next_answer_is_judged_as_ever(mark):
-    assert still_fair(mark)
-
-
 def test_each_way_to_what_is_right_leads_there_where_there_is_no_jail():
     lines = "\n".join(f"assert is_right(right_in({way})), {name!r}" for name, way in WAYS.items())
     known = f"import importlib, torch\nfrom lessonkit import check\nimportlib.import_module({NAME!r})\n"
@@ -328,14 +277,6 @@ def test_each_way_to_what_is_right_leads_there_where_there_is_no_jail():
     command = [PYTHON, "-c", known + FINDS + lines]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-def test_a_blank_notebook_gets_nothing_whatever_stands_in_its_other_cells(grader, tmp_path):
-    """Also for answers that are values: a helper cell that takes over the observer helps none."""
-    attacks = [textwrap.dedent(attack) for attack in [*BENT.values(), *READ_OFF.values(), *OBSERVER.values()]]
-    for number in six().exercises:
-        blank = mark_of(grader, {}, number, tmp_path, attacks)
-        assert (blank.verdict, blank.points) == ("waits", 0)
 
 
 CRAWLS = """
@@ -366,10 +307,8 @@ def is_layer_norm(layer):
     calls.append(1)
     return """
 READS = {  # where what an answer is asked about could tell it what to say: (lesson, exercise, text)
-    "whether a layer is right": ("02_statistics", "2.4", CRAWLS + "crawl('right')[0]"),
     "the label of a probe": ("02_statistics", "2.4", CRAWLS + "any('right' in str(label) for label in crawl('label'))"),
     "how many layers came before": ("02_statistics", "2.4", CRAWLS + "len(calls) <= 3\ncalls = []"),
-    "the number of a layer": ("02_statistics", "2.4", CRAWLS + "layer.__closure__[0].cell_contents < 3"),
     "the axes of a norm": (
         "15_in_the_wild", "15.1", CRAWLS + "None\ndef ask(layer, shape):\n    return crawl('axes')[0]",
     ),
@@ -381,7 +320,7 @@ def test_what_is_right_cannot_be_read_off_the_question(name, tmp_path):
     stem, number, text = READS[name]
     lesson = assignment.read(stem)
     with Processes(Jail(Limits(seconds=SECONDS), lesson)) as processes:
-        read = mark_of(Grader(lesson, processes), {number: "calls = []\n" + text}, number, tmp_path)
+        read = mark_of(Grader(lesson, processes), "calls = []\n" + text, number, tmp_path)
     assert read.points == 0 and read.verdict == "not yet", read
 
 
@@ -398,14 +337,8 @@ def test_pytorch_s_own_is_a_matter_of_the_exercise(mark):
     hidden = textwrap.dedent(hidden + "            return F.batch_norm(x, None, None, self.weight, self.bias, True)\n")
     mark_ = mark("from torch.nn import functional as F\n" + hidden, "6.4")
     assert not mark_.points or any(remark.startswith("names ") for remark in mark_.remarks)
-
-
-def test_names_that_fill_a_verdict_stop_nobody(tmp_path):
-    """The judge names what a right answer calls. Its first reply tells that it has started, too."""
-    text = f"{six().exercises['6.4'].solved}\nif False:\n    {'長' * 190_000}.batch_norm\n"
-    with Processes(JAIL) as processes:
-        wide = mark_of(Grader(six(), processes), {"6.4": text}, "6.4", tmp_path)
-    assert (wide.verdict, wide.points) == ("right", 3) and len(wide.remarks[0]) < 300
+    wide = mark(f"{six().exercises['6.4'].solved}\nif False:\n    {'長' * 190_000}.batch_norm\n", "6.4")
+    assert (wide.verdict, wide.points) == ("right", 3) and len(wide.remarks[0]) < 300, "it fills no message"
 
 
 # ------------------------------------------------------------------------------------ the machine
@@ -443,12 +376,10 @@ MACHINE = {  # what an answer does to the machine: (text, possible verdicts, wha
     "an open bracket": ("def f(x):\n    return (x", RAISED, r"'\(' was never closed. In line 5: return \(x$"),
     "an endless loop": ("while True:\n    pass", STOPPED, f"{SECONDS} s"),
     "a long sleep": ("import time\ntime.sleep(1000)", STOPPED, f"{SECONDS} s"),
-    "endless prints": ("while True:\n    print(1)", STOPPED, f"{SECONDS} s"),
     "a loop inside": (
         "def channel_stats(x):\n    while True:\n        pass", ("not yet", "stopped"), "on and on|endless",
     ),
     "a large tensor": ("torch.ones(10**11)", RAISED, "memory"),
-    "many bytes": ("x = bytearray(10**11)", RAISED, "MemoryError"),
     "more and more bytes": ("x = []\nwhile True:\n    x.append(bytearray(10**8))", RAISED, "MemoryError"),
     "a large file": (LARGE, RAISED, "OSError"),
     "this machine's network": (f"{CONNECTS}{LISTENS.getsockname()!r})", RAISED, "OSError|ConnectionRefused"),
@@ -465,16 +396,11 @@ def test_the_machine_is_held_and_the_learner_is_told(mark, name):
     assert held.points == 0 and held.verdict in verdicts and re.search(told, held.message), held
 
 
-def test_an_answer_that_prints_a_lot_is_judged_all_the_same_and_told(mark):
-    """Writing 5,000 tensors out, for each input of the check, takes longer than this answer may."""
-    right = solved("6.1")
-    body = "    for i in range(5000):\n        print('x is', x)\n"
-    head, quotes, rest = right.rpartition('"""\n')
-    noisy = mark(head + quotes + body + rest)
+def test_an_answer_that_prints_a_lot_is_judged_all_the_same(mark):
+    """Writing 5,000 tensors out, for each input of the check, would take longer than this answer may."""
+    head, quotes, rest = solved("6.1").rpartition('"""\n')
+    noisy = mark(f"{head}{quotes}    for i in range(5000):\n        print('x is', x)\n{rest}")
     assert (noisy.verdict, noisy.points) == ("right", 2), noisy
-    (remark,) = noisy.remarks
-    assert remark.startswith("printed ") and remark.endswith("remove the print")
-    assert mark("print('here')\n" + right).remarks == []
 
 
 def test_a_fork_bomb_is_bounded_and_gone(mark):
@@ -486,19 +412,11 @@ def test_a_fork_bomb_is_bounded_and_gone(mark):
     assert still_fair(mark)
 
 
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="calls the kernel by number")
-def test_no_key_in_the_kernel_goes_from_answer_to_answer(tmp_path):
-    """Whoever logs in gets a keyring, which all processes inherit, those of another user too."""
-    kernel, messages = ctypes.CDLL(None), []
-    kernel.syscall(250, 1, None)  # as a login does
-    with Processes(JAIL) as processes:
-        for call in ("248, b'user', b'note', b'6.1', 3, -3", "249, b'user', b'note', None, 0"):  # adds a key, finds it
-            text = f"import ctypes\nraise ValueError(ctypes.CDLL(None).syscall({call}))"
-            messages.append(mark_of(Grader(six(), processes), {"6.1": text}, "6.1", tmp_path).message)
-    assert messages[0].startswith("ValueError: ") and messages[1].startswith("ValueError: -1")
-
-
 def test_one_answer_leaves_nothing_for_the_next(mark):
-    mark(WRONG + "import os\nos.makedirs('here')\nopen('note', 'w').write('6.1')\nos.environ['note'] = '6.1'")
-    alone = mark(WRONG + "import os\nraise ValueError(os.listdir('.'), os.environ.get('note'), os.getuid() != 0)")
-    assert alone.message.startswith("ValueError: ([], None, True)") or os.getuid()
+    """No file, no variable, and no key in the kernel; it is nobody who was there before."""
+    key = "import ctypes, os\nkernel = ctypes.CDLL(None)\n"
+    left = "open('note', 'w').write('6.1')\nos.environ['note'] = '6.1'\n"
+    mark(f"{WRONG}{key}{left}kernel.syscall(248, b'user', b'note', b'6.1', 3, -3)")
+    found = "os.listdir('.'), os.environ.get('note'), kernel.syscall(249, b'user', b'note', None, 0), os.getuid() != 0"
+    alone = mark(f"{WRONG}{key}raise ValueError({found})")
+    assert alone.message.startswith("ValueError: ([], None, -1, True)") or os.getuid()

@@ -17,19 +17,16 @@ from teaching.tests.submissions import SIX, with_answers, write
 NBGRADER = ROOT / ".venv-nbgrader/bin/nbgrader"
 
 
-@pytest.mark.parametrize("stem", material.stems())
-def test_every_lesson_becomes_an_assignment(stem):
-    notebook, total = with_metadata(stem)
-    cells = [cell["metadata"]["nbgrader"] for cell in notebook["cells"] if "nbgrader" in cell["metadata"]]
-    exercises = read(stem).exercises.values()
-    assert total == sum(exercise.difficulty for exercise in exercises if not exercise.optional)
-    assert sum(cell["solution"] for cell in cells) == len(exercises)
-    assert sum(cell["grade"] for cell in cells) == sum(len(exercise.checks) for exercise in exercises)
-    names = {cell["grade_id"] for cell in cells}
-    assert len(names) == len(cells) and all(re.fullmatch(r"[\w-]+", name) for name in names)  # what nbgrader allows
-
-
-def test_settings_of_another_course_are_left_alone(tmp_path):
+def test_every_lesson_becomes_an_assignment_and_settings_of_another_course_are_left_alone(tmp_path):
+    for stem in material.stems():
+        notebook, total = with_metadata(stem)
+        cells = [cell["metadata"]["nbgrader"] for cell in notebook["cells"] if "nbgrader" in cell["metadata"]]
+        exercises = read(stem).exercises.values()
+        assert total == sum(exercise.difficulty for exercise in exercises if not exercise.optional)
+        assert sum(cell["solution"] for cell in cells) == len(exercises)
+        assert sum(cell["grade"] for cell in cells) == sum(len(exercise.checks) for exercise in exercises)
+        names = {cell["grade_id"] for cell in cells}
+        assert len(names) == len(cells) and all(re.fullmatch(r"[\w-]+", name) for name in names)  # what nbgrader allows
     settings = tmp_path / "nbgrader_config.py"
     settings.write_text("c = get_config()\n")
     with pytest.raises(GradingError, match="not one of ours"):

@@ -10,7 +10,6 @@ import sys
 import time
 
 KEYCTL, JOIN = {"x86_64": 250, "aarch64": 219}, 1  # a kernel call's number, and what it does, linux/keyctl.h
-PRINTS = 1000  # calls of print that print; those that follow are counted only, since writing a tensor out takes long
 PARENT_DIES, DUMPABLE, NO_NEW_PRIVS = 1, 4, 38  # prctl's numbers, linux/prctl.h
 
 
