@@ -155,14 +155,17 @@ class _Deck:
             self.waits = None
 
     def exercise(self, item):
-        """An exercise in three points; its task, hint and solution are for the speaker."""
+        """An exercise in points; its solution, in which its task stands, and its hint are for the speaker."""
         self.answer()
+        points, source = render.asked(item)
+        shown = "".join(f"<li>{render.inline(point)}</li>" for point in points)
+        body = f"<ul>{shown}</ul>{render.code(source) if source else ''}"
         dots = f'<span class="dots" role="img" aria-label="difficulty {item.difficulty} of 5">{item.dots}</span>'
         minutes = round(in_class(item))  # as on the run sheet
         timer = f'<button class="timer" data-minutes="{minutes}">{minutes} min</button>'
-        notes = f"{render.code(item.task)}<p>Solution:</p>{render.code(render.own(item.solution, item.task))}"
+        notes = render.code(item.solution)
         notes += f"<p>Hint:</p>{render.markdown(item.hint)}" if item.hint else ""
-        self.add("exercise", f"<h2>{item.name} {dots}{timer}</h2>{render.task(item)}", notes, item=item)
+        self.add("exercise", f"<h2>{item.name} {dots}{timer}</h2>{body}", notes, item=item)
 
     def code(self, item):
         head = self.section is None and IMPORTS.match(item.source)
