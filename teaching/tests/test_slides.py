@@ -15,6 +15,7 @@ from teaching.slides.pdf import show
 from teaching.tests.browser import chromium, listen, needs_chromium, own_lines, served, squeezed, toy_lesson
 
 EXPECTED = Path(__file__).with_name("toy_deck.txt")
+LAYOUT = Path(__file__).with_name("layout.js")
 
 
 def text(number):
@@ -113,42 +114,6 @@ def decks(tmp_path_factory):
         yield address, {path.stem: count for path, count in counts.items()}
 
 
-# Of a deck, {what is wrong: the number of the first slide where it is}. In the notes a formula must not show twice, and
-# long code must wrap. The room's last row reads 24 pixels of 720.
-LAYOUT = """() => {
-const drawn = (image) => {  // the smallest letters of an explorable's picture
-  const sizes = [...atob(image.src.split(",")[1]).matchAll(/font-size="(.+?)"/g)].map((match) => +match[1]);
-  const shares = [image.clientWidth / image.naturalWidth, image.clientHeight / image.naturalHeight];
-  return Math.min(...sizes) * Math[getComputedStyle(image).objectFit === "cover" ? "max" : "min"](...shares);
-};
-const text = (e) => !e.closest("svg") && [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
-const size = (e) => parseFloat(getComputedStyle(e).fontSize), wrong = {};
-const slides = [...document.querySelectorAll(".slides section")].map((section, k) => {
-  Reveal.slide(k);
-  const frame = section.getBoundingClientRect(), scale = Reveal.getScale(), inside = section.querySelector(".fit");
-  const read = (e) => !e.closest("mjx-assistive-mml") && e.getClientRects().length;
-  const all = [...inside.querySelectorAll("*")].filter(read), boxes = all.map((e) => e.getBoundingClientRect());
-  const notes = section.querySelector("aside.notes");
-  const faults = {
-    "too wide": Math.max(...boxes.map((box) => box.right - frame.left)) / scale > 1280,
-    "too high": Math.max(...boxes.map((box) => box.bottom - frame.top)) / scale > 720,
-    "small letters": Math.min(
-      ...[...all.filter(text), document.querySelector(".slide-number")].map(size),
-      ...[...inside.querySelectorAll("img[src^='data:']")].map(drawn),
-    ) < 24,
-    "a picture without words": inside.querySelector("img:not([alt]), img[alt='']"),
-    "notes on the slide": notes?.getClientRects().length,
-    "formulas twice in notes": notes?.querySelector("mjx-assistive-mml"),
-    "code cut off in notes": [...notes?.querySelectorAll("pre") ?? []].some((e) => e.style.whiteSpace !== "pre-wrap"),
-    "arrows over it": document.querySelector(".reveal .controls")?.getClientRects().length,
-  };
-  for (const [name, there] of Object.entries(faults)) if (there) wrong[name] ??= k + 1;
-  return inside.textContent;
-});
-return [slides, wrong];
-}"""
-
-
 @needs_chromium
 def test_in_a_browser_everything_is_on_its_slide_and_can_be_read_from_the_last_row(decks):
     address, counts = decks
@@ -157,7 +122,7 @@ def test_in_a_browser_everything_is_on_its_slide_and_can_be_read_from_the_last_r
             page = browser.new_page(viewport={"width": 1280, "height": 720})
             faults = listen(page)
             show(page, f"{address}/{stem}.html")
-            slides, wrong = page.evaluate(LAYOUT)
+            slides, wrong = page.evaluate(LAYOUT.read_text(encoding="utf-8"))
             assert (len(slides), wrong, faults) == (count, {}, []) and 20 <= count <= 55, stem
             seen = squeezed("".join(slides))
             assert [line for line in own_lines(material.read(stem)).values() if line in seen] == [], stem
