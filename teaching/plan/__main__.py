@@ -9,25 +9,12 @@ import sys
 from pathlib import Path
 
 from teaching.material import ROOT, every
-from teaching.plan import courses, plans, sheets
-from teaching.plan.sections import PlanError
+from teaching.plan import plans, sections, sheets
 from teaching.slides import pdf
 
 
-def write(folder):
-    """Write all plans into a folder; return the paths, the index first."""
-    outlines = courses.read()
-    pages = {"index.md": plans.index(outlines)} | {f"{stem}.md": plans.lesson(stem) for stem in every()}
-    pages |= {plans.file(outline): plans.course(outline) for outline in outlines}
-    return _written(folder, pages)
-
-
-def write_sheets(folder):
-    """Write the run sheet of each lesson into a folder as HTML to print; return the paths."""
-    return _written(folder, {f"{stem}.html": sheets.page(plans.sheet(stem)) for stem in every()})
-
-
-def _written(folder, pages):
+def write(folder, pages):
+    """Write pages, {name: text}, into a folder; return the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in pages.items():
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
@@ -37,17 +24,15 @@ def _written(folder, pages):
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m teaching.plan", description="Write the plans of all sessions.")
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "build/plan", help="(build/plan)")
-    parser.add_argument(
-        "--pdf", action="store_true", help="each run sheet as one page to print, too (needs a Chromium)"
-    )
+    parser.add_argument("--pdf", action="store_true", help="each run sheet as a page to print (needs a Chromium)")
     options = parser.parse_args(arguments)
     try:
-        paths = write(options.folder)
+        paths = write(options.folder, plans.pages())
         print(f"{len(paths)} plans, begin with {paths[0]}")
         if options.pdf:
-            paths = pdf.print_pages(write_sheets(options.folder))
-            print(f"{len(paths)} run sheets to print, {paths[0]} and so on")
-    except (PlanError, FileNotFoundError) as error:
+            paths = write(options.folder, {f"{stem}.html": sheets.page(plans.sheet(stem)) for stem in every()})
+            print(f"{len(pdf.print_pages(paths))} run sheets to print, {paths[0].with_suffix('.pdf')} and so on")
+    except (sections.PlanError, FileNotFoundError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -26,19 +26,19 @@ from teaching.material import ROOMS
 from teaching.plan import sections
 from teaching.plan.sections import PlanError
 
+FIRST, SECTION = "before the first heading", "under a section"
 QUESTION = r"((?:Predict|Recall) \d+\.\d+)"
-FORMS = {  # by the first word of an item, or by the heading that it stands under: its pattern, and an example
-    "Card": ('Card "(.+?)": (.+)', 'Card "Build it": ...'),
-    "Leads": ('Leads to "(.+?)": (.+)', 'Leads to "words that a cell prints": ...'),
-    "Prepare": ("()Prepare: (.+)", "Prepare: ..."),
-    "Open": ("()Open: (.+)", "Open: ...' or 'Close: ..."),
-    "Close": (f"Close(?: {QUESTION})?: (.+)", "Close Predict 6.2: ..."),
-    "Ask": (f"Ask {QUESTION}: (.+)", "Ask Predict 6.2: ..."),
-    "Expect": (r'Expect (\d+\.\d+) "(.+?)": (.+)', 'Expect 6.1 "words of the check": what it reveals'),
-    "Late": ("([^:]+): (.+?) Tell: (.+)", "6.7: why. Tell: ..."),
-    "Early": ("([^:]+): (.+)", "6.7: why"),
+FORMS = {  # an item: (where it stands, its pattern, with what it is about first, and an example)
+    "Card": (FIRST, 'Card "(.+?)": (.+)', 'Card "Build it": ...'),
+    "Leads": (FIRST, 'Leads to "(.+?)": (.+)', 'Leads to "words that a cell prints": ...'),
+    "Prepare": (FIRST, "()Prepare: (.+)", "Prepare: ..."),
+    "Ask": (SECTION, f"Ask {QUESTION}: (.+)", "Ask Predict 6.2: ..."),
+    "Close": (SECTION, f"Close(?: {QUESTION})?: (.+)", "Close Predict 6.2: ..."),
+    "Expect": (SECTION, r'Expect (\d+\.\d+) "(.+?)": (.+)', 'Expect 6.1 "words of the check": what it reveals'),
+    "Open": (SECTION, "()Open: (.+)", "Open: ...' or 'Close: ..."),
+    "Late": ("Late", "([^:]+): (.+?) Tell: (.+)", "6.7: why. Tell: ..."),
+    "Early": ("Early", "([^:]+): (.+)", "6.7: why"),
 }
-FIRST = ("Card", "Leads", "Prepare")  # come before the first heading
 
 
 @dataclass
@@ -46,7 +46,7 @@ class Words:
     """prepare: a text. card: (a part of the course, text). leads: (words that a cell prints, text), or ().
 
     open, close: {key of a section, or name of a question for close: [texts]}. ask: {name of a question: [texts]}.
-    expect: {number of an exercise: [(words of the check, text)]}. late: {key: (why, tell)}. early: {key: text}.
+    expect: {number of an exercise: [(words of the check, text)]}. late: {key: [(why, tell)]}. early: {key: [text]}.
     board: a text.
     """
 
@@ -71,46 +71,41 @@ def read(stem, folder=ROOMS):
         )
     text, _, board = path.read_text(encoding="utf-8").partition("\n## Board\n")
     words, key = Words(board=board.strip("\n")), None
-    for number, line in enumerate(text.split("\n"), 1):
-        block, where = line.strip(), f"{stem}/words.md:{number}"
-        if block.startswith("## "):
-            key = block.removeprefix("## ")
-            if key not in there and key not in ("Late", "Early"):
-                raise PlanError(f"{where}: there is no section {key!r}. There are {', '.join(there)}, Late, Early.")
-        elif block and key is None:
-            kind, about, text = _match(block, FIRST, where)
-            setattr(words, kind.lower(), (about, text) if about else text)
-        elif block and key in ("Late", "Early"):
-            _, name, text = _match(block, [key], where)
-            full = next((other for other in there if other == name or other.startswith(f"{name}:")), None)
-            if full is None or (key == "Late" and there[full].optional):
-                raise PlanError(f"{where}: {name!r} is no section that can be named under {key}.")
-            getattr(words, key.lower())[full] = text
-        elif block:
-            _item(words, there[key], block, where)
+    for number, line in enumerate(map(str.strip, text.split("\n")), 1):
+        try:
+            if line.startswith("## "):
+                key = line.removeprefix("## ")
+                if key not in [*there, "Late", "Early"]:
+                    raise PlanError(f"there is no section {key!r}. There are {', '.join(there)}, Late, Early.")
+            elif line:
+                _add(words, line, key, there)
+        except PlanError as error:
+            raise PlanError(f"{stem}/words.md:{number}: {error}") from None
     return words
 
 
-def _match(block, kinds, where):
-    """Return (the kind of an item, what it is about or "", its text; or its texts, if it has two).
-
-    Its first word says which of the kinds it is; an item that begins with none of these words is of the last kind.
-    """
-    kind = next((kind for kind in kinds if block.startswith(kind)), kinds[-1])
-    form, example = FORMS[kind]
-    match = re.fullmatch(form, block)
+def _add(words, line, key, there):
+    """Add an item to Words. key: the heading that it stands under, None for none. there: {key: Section}."""
+    place = FIRST if key is None else SECTION if key in there else key
+    forms = {kind: form for kind, (where, *form) in FORMS.items() if where == place}
+    kind = next((kind for kind in forms if line.startswith(kind)), list(forms)[-1])
+    pattern, example = forms[kind]
+    match = re.fullmatch(pattern, line)
     if not match:
-        raise PlanError(f"{where}: {block[:60]!r} is not understood here. Write it as '{example}'.")
+        raise PlanError(f"{line[:60]!r} is not understood here. Write it as '{example}'.")
     about, *texts = match.groups()
-    return kind, about, tuple(texts) if len(texts) > 1 else texts[0]
-
-
-def _item(words, section, block, where):
-    """Add an item under the heading of a section, which must have what the item is about."""
-    kind, about, text = _match(block, ["Ask", "Close", "Expect", "Open"], where)
-    name = f"Exercise {about}" if kind == "Expect" else about
-    there = [item.name for item in sections.named(section.items)]
-    if name and name not in there:
-        has = ", ".join(there) or "nothing to ask or do"
-        raise PlanError(f"{where}: section {section.key} has no {name}. It has {has}.")
-    getattr(words, kind.lower()).setdefault(about or section.key, []).append(text)
+    text = texts[0] if len(texts) == 1 else tuple(texts)
+    if place == FIRST:
+        return setattr(words, kind.lower(), (about, text) if about else text)
+    if place == SECTION:
+        name = f"Exercise {about}" if kind == "Expect" else about
+        has = [item.name for item in sections.named(there[key].items)]
+        if name and name not in has:
+            raise PlanError(f"section {key} has no {name}. It has {', '.join(has) or 'nothing to ask or do'}.")
+        about = about or key
+    else:
+        named = [other for other in there if other == about or other.startswith(f"{about}:")]
+        if not named or kind == "Late" and there[named[0]].optional:
+            raise PlanError(f"{about!r} is no section that can be named under {kind}.")
+        about = named[0]
+    getattr(words, kind.lower()).setdefault(about, []).append(text)

@@ -1,23 +1,30 @@
 """The plans as Markdown: a page a lesson, which begins with its run sheet, a page a course, and an index."""
 
 import re
-import textwrap
 
 from coursebuild.minutes import MINUTES
 from lessonkit.course import Exercise, Question, Text
 from teaching import material
 from teaching.material import in_class
 from teaching.plan import notes, sections
+from teaching.slides import render
 
 SOLUTIONS = "notebooks/solutions"
 FROM_HERE = f"../../{SOLUTIONS}"  # as seen from build/plan
+
+
+def pages():
+    """Return {name of a file: Markdown} of all plans, the index first."""
+    outlines = sections.courses()
+    there = {"index.md": index(outlines)} | {f"{stem}.md": lesson(stem) for stem in material.every()}
+    return there | {file(outline): course(outline) for outline in outlines}
 
 
 def lesson(stem):
     """Return the plan of a lesson's session: its run sheet, and then each step with all that is asked and said."""
     words = notes.read(stem)
     lines = [
-        f"**Solutions.** [{SOLUTIONS}/{stem}.ipynb]({FROM_HERE}/{stem}.ipynb)" + _waits(sections.lesson(stem).number),
+        f"**Solutions.** [{SOLUTIONS}/{stem}.ipynb]({FROM_HERE}/{stem}.ipynb)",
         f"**Slides.** [build/slides/{stem}.html](../slides/{stem}.html), which `make slides` writes.",
     ]
     for clock, section in _clocked(sections.core(stem)):
@@ -46,14 +53,16 @@ def sheet(stem):
         _table([(stem, section) for section in sections.core(stem)], lambda stem, section: _title(section)),
     ]
     lines.append("## Drop this if you are late")
-    for key, (why, tell) in words.late.items():
-        takes = _minutes(in_class(there[key]))
-        lines.append(f"- **{_title(there[key])}** ({takes}). {why} Tell: “{tell}”")
+    late = [(there[key], *text) for key, texts in words.late.items() for text in texts]
+    lines += [f"{_takes(section)} {why} Tell: “{tell}”" for section, why, tell in late]
     lines.append("## And if you are early: in the notebook, not on the slides")
-    for key, text in words.early.items():
-        under = f"in “{there[key].under}”, " if there[key].under else ""
-        lines.append(f"- **{_title(there[key])}** ({under}{_minutes(in_class(there[key]))}). {text}")
+    lines += [f"{_takes(there[key])} {text}" for key, texts in words.early.items() for text in texts]
     return _joined(lines)
+
+
+def _takes(section):
+    under = f"in “{section.under}”, " if section.optional and section.under else ""
+    return f"- **{_title(section)}** ({under}{_minutes(in_class(section))})."
 
 
 def sticks(stem):
@@ -77,7 +86,10 @@ def course(outline):
     ]
     for session in outline.sessions:
         lines.append(f"## {session.name} · {round(session.minutes)} of {session.has} min")
-        lines += [_table(session.parts, _linked_title), *_late(session)]
+        lines.append(_table(session.parts, _linked_title))
+        for stem, part in session.parts:
+            for _, tell in notes.read(stem).late.get(part.key, []):
+                lines.append(f"**Late?** Drop {_title(part)} ({_minutes(in_class(part))}), and tell: “{tell}”")
     return _joined(lines)
 
 
@@ -85,14 +97,6 @@ def _linked_title(stem, section):
     number = int(stem[:2])
     name = _title(section) if section.key[0].isdigit() else f"{number} · {section.title}"
     return f"[{number}]({stem}.md) · {name}"
-
-
-def _late(session):
-    """Return what a session can drop, of what its lessons can drop."""
-    late = {stem: notes.read(stem).late for stem, _ in session.parts}
-    parts = [(part, late[stem][part.key][1]) for stem, part in session.parts if part.key in late[stem]]
-    takes = lambda part: _minutes(in_class(part))
-    return [f"**Late?** Drop {_title(part)} ({takes(part)}), and tell: “{tell}”" for part, tell in parts]
 
 
 def index(outlines):
@@ -117,26 +121,6 @@ def index(outlines):
 
 def file(outline):
     return f"course_{outline.name.lower().replace(' ', '_')}.md"
-
-
-def task(item):
-    """Return (the names that an exercise asks for, what it asks in a line or two)."""
-    names = re.findall(r"^(?:def|class) (\w+)", item.task, re.MULTILINE)
-    docs = re.findall(r'"""(.+?)(?:"""|\n\s*\n)', item.task, re.DOTALL)
-    if names:
-        texts = [_sentences(text, 1) for text in docs[: len(names) if len(names) > 1 else 1]]
-    else:
-        names = re.findall(r"^(\w+) = ", item.solution, re.MULTILINE)[-1:]
-        asked = " ".join(re.findall(r"^# ?(.*)", item.task, re.MULTILINE))
-        before, _, after = asked.partition(f"{names[0]} = ")
-        whole = asked if before.endswith(", ") else before or re.sub(r"^\{.*?\},? ", "", after)  # a list of names
-        text = _sentences(whole, 2).rstrip(" :")
-        texts = [text[:1].upper() + text[1:]]
-    return names, " ".join(textwrap.shorten(text, 200, placeholder=" …") for text in texts)
-
-
-def _sentences(text, count):
-    return " ".join(re.split(r"(?<=[.?!])\s+(?=[A-Z])", " ".join(text.split()))[:count])
 
 
 def _clocked(parts):
@@ -209,9 +193,10 @@ def _question(item, stem, words):
 
 
 def _exercise(item, stem, words, heading):
-    names, text = task(item)
+    names = item.defines or re.findall(r"^(\w+) = ", item.solution, re.MULTILINE)[-1:]
     called = ", ".join(f"`{name}`" for name in names)
-    about = f"{item.dots} {called}, {_minutes(in_class(item))}. {text}"
+    points = " ".join(point for point in render.asked(item)[0] if not point.startswith("Example"))
+    about = f"{item.dots} {called}, {_minutes(in_class(item))}. {points}"
     lines = [f"{_named(item, stem)} {about} [Solution]({FROM_HERE}/{stem}.ipynb#{heading.replace(' ', '-')})"]
     return lines + [f"- If the check says “{quote}”: {means}" for quote, means in words.expect.get(item.number, [])]
 
@@ -228,12 +213,6 @@ def _sittings(stem):
     second = others[0]
     where = f"{_sum(first)} min up to “{_title(first[-1])}”, {_sum(second)} min from {_title(second[0])} on."
     return f"**Two sittings.** {where}"
-
-
-def _waits(number):
-    """Say how long the class waits if all cells are run, where the README has it."""
-    took = sections.seconds().get(number)
-    return f". To run all of it takes about {took} s on the two cores of the builder (README)." if took else "."
 
 
 def _optional(there):

@@ -1,17 +1,19 @@
-"""What a lesson consists of, as an instructor plans it: sections with their minutes, questions and exercises.
+"""What an instructor plans with: the sections of lessons with their minutes, and courses as lists of them.
 
 What is below a heading of the core belongs to it; optional parts are sections of their own.
 """
 
-import re
-from dataclasses import replace
+import tomllib
+from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 
 from coursebuild import minutes
 from lessonkit.course import Section
 from teaching import material
 from teaching.slides import deck
 
+FILE = Path(__file__).with_name("courses.toml")
 START = "start"  # the key of what comes before the first section
 OPENING = "What breaks"
 AFTER = ("On your own", "Further reading")  # of no use in a session, but for homework
@@ -19,6 +21,27 @@ AFTER = ("On your own", "Further reading")  # of no use in a session, but for ho
 
 class PlanError(Exception):
     """Words or a course that name what the lessons do not have: where, what, and what there is."""
+
+
+@dataclass
+class Session:
+    """A session of a course. has: the minutes that it has. parts: [(stem, Section)], in order."""
+
+    name: str
+    has: int
+    parts: list
+
+    @property
+    def minutes(self):
+        """What its sections take in a class."""
+        return sum(material.in_class(section) for _, section in self.parts)
+
+
+@dataclass
+class Course:
+    name: str
+    words: str
+    sessions: list
 
 
 lesson = cache(material.solved)
@@ -66,8 +89,34 @@ def sittings(stem):
     return minutes.split(core(stem))
 
 
-def seconds():
-    """Return {number of a lesson: seconds of its Run All}, as the table of the README has them."""
-    readme = (material.ROOT / "README.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (\d+) \| .* \| \d+ \| (\d+) \|$", readme, re.MULTILINE)
-    return {int(number): int(took) for number, took in rows}
+def courses():
+    """Return the Courses of courses.toml. One without sessions has one of `minutes` for each lesson of the manifest."""
+    known = map(lesson, material.stems())
+    each = [{"name": one.label, "sections": [str(one.number)]} for one in known]
+    return [
+        Course(table["name"], table["words"], [_session(table | session) for session in table.get("session", each)])
+        for table in tomllib.loads(FILE.read_text(encoding="utf-8"))["course"]
+    ]
+
+
+def _session(table):
+    return Session(table["name"], table["minutes"], [part for name in table["sections"] for part in parts(name)])
+
+
+def parts(name):
+    """Return [(stem, Section)] of a name: "6" is a lesson's core, "6 first" a sitting, "6.1" or "6 start" a section."""
+    if name not in (there := _parts()):
+        raise PlanError(f"{FILE.name}: no lesson has {name!r}. Write '6', '6 first', '6 second', '6 start' or '6.1'.")
+    return there[name]
+
+
+@cache
+def _parts():
+    found = {}
+    for stem in material.every():
+        number = int(stem[:2])
+        there = {key: [section] for key, section in of(stem).items()} | {str(number): core(stem)}
+        there[f"{number} {START}"] = there[START]
+        there |= zip((f"{number} first", f"{number} second"), sittings(stem), strict=False)
+        found |= {name: [(stem, section) for section in sections] for name, sections in there.items()}
+    return found

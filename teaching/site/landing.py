@@ -4,42 +4,39 @@ What it says of a lesson stands in that lesson's words.md: a card, and for what 
 """
 
 import html
-import re
+import io
 from itertools import groupby
 from pathlib import Path
 from string import Template
 
+from PIL import Image
+
 from teaching.material import Explorable, pictures
 from teaching.plan import notes
 from teaching.site import colab, explorables
-from teaching.site.markdown import box, code
+from teaching.site.markdown import box, code, links
 
 TEMPLATE = Path(__file__).with_name("sphinx") / "index.md"
-NEEDS = re.compile(r"^## What you will be able to do[^\n]*\n(.*?)^(You need .*?)$", re.DOTALL | re.MULTILINE)
+TITLE = 0.15  # the part of a figure's height that its title takes: too small to read on a card
 
 
-def page(lessons, readme, repository="", slides=None, look_up=()):
+def page(lessons, faces, look_up=(), repository="", slides=None):
     """Return the start page as Markdown: the template, filled in.
 
-    readme: the README's text. repository, slides: as teaching.site.stage takes them. look_up: Lessons that are
-    no lessons, in the order of the sidebar.
+    faces: {stem: address of the picture on its card}. look_up: Lessons that are no lessons, in the order of the
+    sidebar. repository, slides: as teaching.site.stage takes them.
     """
-    about = NEEDS.search(readme)
-    if not about:
-        raise ValueError(
-            "README.md has no section '## What you will be able to do' with a paragraph 'You need ...': from it the "
-            "site's start page is made."
-        )
     in_full = [lesson for lesson in lessons if lesson.number]
     on_github, folder = f"https://github.com/{repository}", repository.partition("/")[2]
+    run = colab.address(f"{lessons[0].stem}.ipynb", repository) if repository else "#How-to-start"
+    begin = {"Begin: one hour": f"{lessons[0].stem}.html", "Begin: lesson 1": f"{in_full[0].stem}.html"}
+    buttons = begin | {"Run it": run} | ({"Slides": f"slides/{in_full[0].stem}.html"} if slides else {})
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
-        buttons=_buttons(lessons[0], in_full[0], repository, slides),
+        buttons=links("buttons", buttons | ({"Source on GitHub": on_github} if repository else {})),
         play=explorables.place("sphere"),
-        abilities=about[1].strip(),
         leads="\n\n".join(text for lesson in lessons for text in leads(lesson)),
         count=len(in_full),
-        cards="\n\n".join(_cards(lessons)),
-        needs=about[2].strip(),
+        cards="\n\n".join(_parts(lessons, faces)),
         hours=round(sum(lesson.minutes for lesson in in_full) / 60),
         anywhere="**Nothing to install:** *Open in Colab*, on the page of each lesson.\n\n" if repository else "",
         where="" if repository else " in the folder of the course",
@@ -49,24 +46,34 @@ def page(lessons, readme, repository="", slides=None, look_up=()):
     )
 
 
-def line(lesson):
-    """Return what a lesson's card says about it."""
-    return _card(lesson)[1]
+def card(lesson):
+    """Return (the part of the course that a lesson belongs to, what its card says)."""
+    written = notes.read(lesson.stem).card
+    if not written:
+        raise ValueError(f'{lesson.stem}/words.md has no card for the site\'s start page: Card "Build it": ...')
+    return written
 
 
-def faces(lessons):
-    """Return {stem: (Figure or Explorable, where its file lies as a page sees it)}, the pictures of the cards.
+def save_faces(lessons, folder):
+    """Write the pictures of the cards to a folder, small; return {stem: file name}.
 
     A card shows the first picture of its lesson that no card before it shows, and none where the lesson draws nothing.
     """
-    drawn = lambda picture: picture.picture if isinstance(picture, Explorable) else picture.png
-    shown, before = {}, set()
+    names, before = {}, set()
     for lesson in lessons:
-        for first in [picture for picture in pictures(lesson) if drawn(picture) not in before][:1]:
-            before.add(drawn(first))
-            kind = "svg" if isinstance(first, Explorable) else "webp"
-            shown[lesson.stem] = first, f"_static/cards/{lesson.stem}.{kind}"
-    return shown
+        drawn = [shown.picture if isinstance(shown, Explorable) else shown.png for shown in pictures(lesson)]
+        first = next((picture for picture in drawn if picture not in before), None)
+        before.add(first)
+        if isinstance(first, str):
+            names[lesson.stem] = f"{lesson.stem}.svg"
+            (folder / names[lesson.stem]).write_text(first, encoding="utf-8")
+        elif first:
+            names[lesson.stem] = f"{lesson.stem}.webp"
+            picture = Image.open(io.BytesIO(first))
+            picture = picture.crop((0, round(TITLE * picture.height), *picture.size))
+            picture.thumbnail((480, 300))  # a card's width on screens with two pixels for one
+            picture.save(folder / names[lesson.stem], quality=80)
+    return names
 
 
 def leads(lesson):
@@ -80,17 +87,17 @@ def leads(lesson):
     return [text, *(code(block, "text") for block in printed)]
 
 
-def _cards(lessons):
+def _parts(lessons, faces):
     """Return the parts of the course, each with the cards of its lessons and its list in the sidebar."""
-    shown, parts = faces(lessons), []
-    for part, inside in groupby(lessons, key=lambda lesson: _card(lesson)[0]):
+    parts = []
+    for part, inside in groupby(lessons, key=lambda lesson: card(lesson)[0]):
         cards, names = "", []
         for lesson in inside:
-            _, path = shown.get(lesson.stem, (None, ""))
+            path = faces.get(lesson.stem)
             image = f'<img src="{path}" alt="" loading="lazy" width="320" height="200">' if path else ""
             cards += (
                 f'<a class="card" href="{lesson.stem}.html">{image}'
-                f"<strong>{html.escape(lesson.label)}</strong><span>{html.escape(line(lesson))}</span>"
+                f"<strong>{html.escape(lesson.label)}</strong><span>{html.escape(card(lesson)[1])}</span>"
                 f'<span class="minutes">{lesson.minutes} min</span></a>'
             )
             names.append(f"{lesson.label} <{lesson.stem}>")
@@ -98,28 +105,5 @@ def _cards(lessons):
     return parts
 
 
-def _card(lesson):
-    """Return (the part of the course that a lesson belongs to, what its card says)."""
-    card = notes.read(lesson.stem).card
-    if not card:
-        raise ValueError(f'{lesson.stem}/words.md has no card for the site\'s start page: Card "Build it": ...')
-    return card
-
-
 def _sidebar(caption, names):
     return box("toctree", "", "\n".join(names), caption=caption, hidden="")
-
-
-def _buttons(sitting, first, repository, slides):
-    """Return the buttons: to a Lesson of one sitting, to the first one of the whole course, and to run it."""
-    run = colab.address(f"{sitting.stem}.ipynb", repository) if repository else "#How-to-start"
-    links = {"Begin: one hour": f"{sitting.stem}.html", "Begin: lesson 1": f"{first.stem}.html", "Run it": run}
-    if slides:
-        links["Slides"] = f"slides/{first.stem}.html"
-    if repository:
-        links["Source on GitHub"] = f"https://github.com/{repository}"
-    return (
-        '<p class="buttons">'
-        + " ".join(f'<a href="{html.escape(to)}">{name}</a>' for name, to in links.items())
-        + "</p>"
-    )

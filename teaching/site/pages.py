@@ -4,8 +4,8 @@ import nbformat
 
 from lessonkit.course import Exercise, Question, Section, Text
 from teaching.material import Explorable
-from teaching.site import explorables, figures
-from teaching.site.markdown import box, code, fold, prose
+from teaching.site import explorables
+from teaching.site.markdown import box, code, figure, fold, prose
 
 
 def page(lesson, links, save):
@@ -59,18 +59,12 @@ class _Page:
             self.add(prose(item.text))
 
     def question(self, item):
-        options = "\n\n".join(
-            fold(
-                f"{letter}. {option['text']}",
-                f"**{'Yes' if option['right'] else 'Not quite'}.** {option['reason']}",
-                f"option {'right' if option['right'] else 'wrong'}",
-            )
-            for letter, option in item.by_letter.items()
-        )
-        kind = item.kind.lower()
-        anchor = f"({kind}-{item.number.replace('.', '-')})="
-        body = f"{prose(item.asked)}\n\n{options}"
-        self.add(f"{anchor}\n{box('admonition', item.name, body, class_=kind)}")
+        body, kind = [prose(item.asked)], item.kind.lower()
+        for letter, option in item.by_letter.items():
+            verdict, which = ("Yes", "right") if option["right"] else ("Not quite", "wrong")
+            title = f"{letter}. {option['text']}"
+            body.append(fold(title, f"**{verdict}.** {option['reason']}", f"option {which}"))
+        self.boxed(kind, item, item.name, body)
         if kind == "predict":
             self.asked = "waits"
 
@@ -78,40 +72,42 @@ class _Page:
         answer = "\n\n".join([item.solution, *(check.source for check in item.checks)])
         outputs = [output for cell in [item, *item.checks] for output in cell.outputs]
         printed = "".join(output for output in outputs if isinstance(output, str))
-        folds = [fold("Hint", prose(item.hint), "hint")] if item.hint else []
         solution = code(answer) + (f"\n\n{code(printed, 'text')}" if printed.strip() else "")
-        folds.append(fold(f"Solution of exercise {item.number}", solution, "solution"))
+        hint = [fold("Hint", prose(item.hint), "hint")] if item.hint else []
         title = (
             f'Exercise {item.number} <span class="dots" role="img" aria-label="difficulty {item.difficulty} of 5">'
             f'{item.dots}</span> <span class="minutes">{item.minutes} min</span>'
         )
-        body = "\n\n".join([code(item.task), *folds])
-        self.add(f"(ex-{item.number.replace('.', '-')})=\n{box('admonition', title, body, class_='exercise')}")
+        body = [code(item.task), *hint, fold(f"Solution of exercise {item.number}", solution, "solution")]
+        self.boxed("exercise", item, title, body)
         self.asked = ""
 
+    def boxed(self, kind, item, title, body):
+        """Add a box of a kind, which is its CSS class, with an anchor: "recall-6-1"."""
+        text = box("admonition", title, "\n\n".join(body), class_=kind)
+        self.add(f"({kind}-{item.number.replace('.', '-')})=\n{text}")
+
     def code(self, item):
+        shown = item.outputs
         if item.folded:
             self.folded.append(item.source.strip("\n"))
-        outputs = item.outputs
-        if item.folded:
-            shown = [self.output(out) for out in outputs]
         else:
             self.unfold()
-            source = nbformat.v4.new_code_cell(item.source, id=item.id)
-            printed = "".join(out for out in outputs if isinstance(out, str))
-            if printed and not self.asked:
-                source.outputs = [nbformat.v4.new_output("stream", name="stdout", text=printed)]
-            self.cells.append(source)
-            shown = [self.output(out) for out in outputs if self.asked or not isinstance(out, str)]
+            cell = nbformat.v4.new_code_cell(item.source, id=item.id)
+            if item.text and not self.asked:
+                cell.outputs = [nbformat.v4.new_output("stream", name="stdout", text=item.text)]
+                shown = [out for out in shown if not isinstance(out, str)]
+            self.cells.append(cell)
+        shown = "\n\n".join(map(self.output, shown))
         if shown and self.asked:
-            self.add(fold("Show what happens", "\n\n".join(shown), "outcome"))
+            self.add(fold("Show what happens", shown, "outcome"))
             self.asked = "seen"
         elif shown:
-            self.add("\n\n".join(shown))
+            self.add(shown)
 
     def output(self, out):
         if isinstance(out, str):
             return code(out, "text")
         if isinstance(out, Explorable):
             return explorables.place(out.name, out.state, out.picture)
-        return figures.figure(out, self.save(out.png))
+        return figure(out, self.save(out.png))

@@ -1,25 +1,20 @@
 """Write all that Sphinx reads: a page a lesson, glossary, start page, pictures, downloads."""
 
-import html
-import io
 import json
 import re
 import shutil
 from pathlib import Path
 
 import nbformat
-from PIL import Image
 
 from teaching import material
 from teaching.site import colab, explorables, landing, pages
-from teaching.site.markdown import DATA, box
-
-TITLE = 0.15  # the part of a figure's height that its title takes: too small to read on a card
+from teaching.site.markdown import box, links
 
 # The parts of MathJax that conf.py loads: less than half of a whole bundle.
 MATHJAX = ["startup.js", "core.js", "input/tex-base.js", "input/tex/extensions/ams.js", "output/chtml.js"]
 MATHJAX += ["output/chtml/fonts/tex.js", "a11y/assistive-mml.js"]
-MATH_FONTS = "mathjax/es5/output/chtml/fonts/woff-v2"
+MATH_FONTS = "output/chtml/fonts/woff-v2"
 
 TERM = re.compile(r"^\| (.+?) \| (.+?) \| (\[.+?\]\(.+?\)) \|$", re.MULTILINE)  # a row of the table, with its link
 
@@ -32,65 +27,56 @@ def stage(folder, repository="", slides=None):
     """
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(Path(__file__).with_name("sphinx"), folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(material.ROOT / "README.md", folder)  # the start page includes a part of it
     lessons = [material.read(stem) for stem in material.every()]
     look_up = [material.read(stem) for stem in material.references()]
     for lesson in [*lessons, *look_up]:
-        page = pages.page(lesson, _links(lesson, repository, slides), material.keeper(folder / "figures", lesson.stem))
+        above = links("work", _places(lesson, repository, slides))
+        page = pages.page(lesson, above, material.keeper(folder / "figures", lesson.stem))
         nbformat.write(page, folder / f"{lesson.stem}.ipynb")
-    readme = (material.ROOT / "README.md").read_text(encoding="utf-8")
-    first = landing.page(lessons, readme, repository, slides, look_up)
+    cards = "_static/cards"
+    (folder / cards).mkdir()
+    faces = {stem: f"{cards}/{name}" for stem, name in landing.save_faces(lessons, folder / cards).items()}
+    first = landing.page(lessons, faces, look_up, repository, slides)
     (folder / "index.md").write_text(first, encoding="utf-8")
-    _cards(folder, lessons)
+    (folder / "glossary.md").write_text(_glossary(look_up), encoding="utf-8")
+    about = {"descriptions": {lesson.stem: landing.card(lesson)[1] for lesson in lessons}, "repository": repository}
+    (folder / "about.json").write_text(json.dumps(about), encoding="utf-8")  # for conf.py
+    texts = "\n".join([first, *(text for lesson in [*lessons, *look_up] for text in lesson.texts)])
+    _copies(folder, set(re.findall(r"\]\((?:\.\./)?(data/[^)\s]+)\)", texts)), repository, slides)
+
+
+def _copies(folder, data, repository, slides):
+    """Copy what pages load and offer to a folder. data: the paths of the data files that they link to."""
     for name in explorables.NAMES:
         explorables.bundle(name, folder / "_static/explore")
-    about = {"descriptions": {lesson.stem: landing.line(lesson) for lesson in lessons}, "repository": repository}
-    (folder / "about.json").write_text(json.dumps(about), encoding="utf-8")  # for conf.py
-    (folder / "glossary.md").write_text(_glossary(look_up), encoding="utf-8")
-    texts = [text for lesson in [*lessons, *look_up] for text in lesson.texts]
-    for name in {*DATA.findall("\n".join(texts)), *re.findall(r"\]\((data/[^)]+)\)", first)}:
+    mathjax = material.PACKAGES / "mathjax/es5"
+    copied = {f"_static/mathjax/{name}": mathjax / name for name in MATHJAX}
+    for name, path in (copied | {name: material.ROOT / name for name in data}).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(material.ROOT / name, folder / name)
-    shutil.copytree(material.ROOT / "notebooks", folder / "_extra/notebooks", ignore=shutil.ignore_patterns(".*"))
+        shutil.copy(path, folder / name)
+    shutil.copytree(mathjax / MATH_FONTS, folder / "_static/mathjax" / MATH_FONTS)
+    notebooks = material.ROOT / "notebooks"
+    shutil.copytree(notebooks, folder / "_extra/notebooks", ignore=shutil.ignore_patterns(".*"))
     if repository:
-        colab.write(material.ROOT / "notebooks", folder / "_extra/colab", repository)
+        colab.write(notebooks, folder / "_extra/colab", repository)
     if slides:
         shutil.copytree(slides, folder / "_extra/slides")
-    for name in MATHJAX:
-        (folder / "_static/mathjax" / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(material.PACKAGES / "mathjax/es5" / name, folder / "_static/mathjax" / name)
-    shutil.copytree(material.PACKAGES / MATH_FONTS, folder / "_static/mathjax/output/chtml/fonts/woff-v2")
 
 
-def _cards(folder, lessons):
-    """Write the pictures of the start page's cards."""
-    (folder / "_static/cards").mkdir()
-    for shown, path in landing.faces(lessons).values():
-        if isinstance(shown, material.Explorable):
-            (folder / path).write_text(shown.picture, encoding="utf-8")
-        else:
-            picture = Image.open(io.BytesIO(shown.png))
-            picture = picture.crop((0, round(TITLE * picture.height), *picture.size))
-            picture.thumbnail((480, 300))  # a card's width on screens with two pixels for one
-            picture.save(folder / path, quality=80)
-
-
-def _links(lesson, repository, slides):
-    """Return the HTML below a title: where to get the lesson and where to run it."""
+def _places(lesson, repository, slides):
+    """Return {text of a link: address}: where to get a lesson and where to run it."""
     name = f"{lesson.stem}.ipynb"
     if lesson.reference:
-        return f'<p class="work"><a href="notebooks/{name}" download>Notebook</a></p>'
-    links = {
-        "Learner notebook": f'href="notebooks/{name}" download',
-        "Notebook with solutions": f'href="notebooks/solutions/{name}" download',
-    }
+        return {"Notebook": f"notebooks/{name}"}
+    places = {"Learner notebook": f"notebooks/{name}", "Notebook with solutions": f"notebooks/solutions/{name}"}
     if slides and (slides / f"{lesson.stem}.html").exists():
-        links["Slides"] = f'href="slides/{lesson.stem}.html"'
+        places["Slides"] = f"slides/{lesson.stem}.html"
     if repository:
-        links["Open in Colab"] = f'href="{colab.address(name, repository)}"'
-        binder = f"https://mybinder.org/v2/gh/{repository}/HEAD?urlpath=lab/tree/notebooks/{name}"
-        links["Run on Binder"] = f'href="{html.escape(binder)}"'
-        links["On GitHub"] = f'href="https://github.com/{repository}/blob/HEAD/notebooks/solutions/{name}"'
-    return '<p class="work">' + " ".join(f"<a {where}>{text}</a>" for text, where in links.items()) + "</p>"
+        places["Open in Colab"] = colab.address(name, repository)
+        places["Run on Binder"] = f"https://mybinder.org/v2/gh/{repository}/HEAD?urlpath=lab/tree/notebooks/{name}"
+        places["On GitHub"] = f"https://github.com/{repository}/blob/HEAD/notebooks/solutions/{name}"
+    return places
 
 
 def _glossary(references):

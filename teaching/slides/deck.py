@@ -8,7 +8,6 @@ puts nothing out.
 """
 
 import base64
-import functools
 import html
 import json
 import re
@@ -29,8 +28,8 @@ IMPORTS = re.compile(r"(?:import|from) .*(?:\n+(?:import |from |#).*)*\n*")  # a
 DEFINES = re.compile(r"^(?:def|class) |\blambda\b", re.MULTILINE)
 FIND_OUT = "**Find out"  # so the text below an explorable begins
 FRAME = Path(__file__).with_name("frame.mjs")
+TABLE = 7  # rows of a table on a slide; twice as many are on two
 ROWS = 16  # lines of code and output on a slide: as many as are 24 pixels high
-TABLE = 7  # rows of a table on a slide
 WIDE = 1.9  # a picture is wide, and has the slide for itself, if it has that many times its height
 CONTEXT = 320  # letters of a paragraph that are shown above a question
 
@@ -155,14 +154,17 @@ class _Deck:
             self.waits = None
 
     def exercise(self, item):
-        """An exercise in three points; its task, hint and solution are for the speaker."""
+        """An exercise in points; its solution, in which its task stands, and its hint are for the speaker."""
         self.answer()
+        points, source = render.asked(item)
+        shown = "".join(f"<li>{render.inline(point)}</li>" for point in points)
+        body = f"<ul>{shown}</ul>{render.code(source) if source else ''}"
         dots = f'<span class="dots" role="img" aria-label="difficulty {item.difficulty} of 5">{item.dots}</span>'
         minutes = round(in_class(item))  # as on the run sheet
         timer = f'<button class="timer" data-minutes="{minutes}">{minutes} min</button>'
-        notes = f"{render.code(item.task)}<p>Solution:</p>{render.code(render.own(item.solution, item.task))}"
+        notes = render.code(item.solution)
         notes += f"<p>Hint:</p>{render.markdown(item.hint)}" if item.hint else ""
-        self.add("exercise", f"<h2>{item.name} {dots}{timer}</h2>{render.task(item)}", notes, item=item)
+        self.add("exercise", f"<h2>{item.name} {dots}{timer}</h2>{body}", notes, item=item)
 
     def code(self, item):
         head = self.section is None and IMPORTS.match(item.source)
@@ -196,25 +198,23 @@ def _kind(block):
 
 
 def _parts(block):
-    """Return a block in parts of a slide's size: a long table goes on on a second one, a long formula on a new line."""
+    """Return a block in parts of a slide's size: a long table is cut, and a long formula has a line for each part."""
     if block.startswith("$$") and len(block) > 120 and "\\begin" not in block:
         return ["\n\n".join(f"$${part.strip(' $')}$$" for part in block.split("\\qquad"))]
     head, rows = block.splitlines()[:2], block.splitlines()[2:]
     if block.startswith("|") and len(rows) > TABLE:
-        half = -(-len(rows) // -(-len(rows) // TABLE))
-        return ["\n".join([*head, *rows[at : at + half]]) for at in range(0, len(rows), half)]
+        half = -(-len(rows) // 2)
+        return ["\n".join([*head, *part]) for part in (rows[:half], rows[half:])]
     return [block]
 
 
-@functools.cache
-def frame(name, state):
-    """Return the first picture of an explorable with letters for a room, as SVG. state: its parameters, as JSON."""
-    return subprocess.run(["node", FRAME, name, state, str(WIDE)], check=True, capture_output=True).stdout
-
-
 def _frame(explorable):
-    """Return source and alt text of an explorable's picture. As an image: inline, its style would reach others."""
-    svg = frame(explorable.name, json.dumps(explorable.state))
+    """Return source and alt text of an explorable's first picture, with letters for a room.
+
+    It is an image: inline, its style would reach others.
+    """
+    command = ["node", FRAME, explorable.name, json.dumps(explorable.state), str(WIDE)]
+    svg = subprocess.run(command, check=True, capture_output=True).stdout
     alt = html.unescape(re.search("<desc>(.+?)</desc>", svg.decode())[1])
     return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}", alt
 
@@ -246,5 +246,4 @@ def _section(slide, picture):
     heading = slide.section.heading if slide.section else ""
     above = f'<p class="section">{render.inline(heading)}</p>' if heading and slide.kind != "figure" else ""
     notes = f'<aside class="notes">{slide.notes}</aside>' if slide.notes else ""
-    where = f'class="{slide.kind}" data-section="{html.escape(heading)}"'
-    return f'<section {where}><div class="fit">{above}{image}{slide.body}</div>{notes}</section>'
+    return f'<section class="{slide.kind}"><div class="fit">{above}{image}{slide.body}</div>{notes}</section>'

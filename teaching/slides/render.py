@@ -1,10 +1,8 @@
 """Markdown, code and pictures of a lesson as the HTML of a slide."""
 
 import ast
-import difflib
 import html
 import re
-import textwrap
 from codeop import compile_command
 
 from markdown_it import MarkdownIt
@@ -56,10 +54,8 @@ def code(source):
 
 
 def output(text):
-    """Return the HTML of what a cell prints; matrices, each below a line that ends in "=", stand side by side."""
-    groups = re.split(r"\n(?=\S.* =\n)", text.rstrip())
-    shown = (f'<span class="group">{_lines(html.escape(group), group)}</span>' for group in groups)
-    return f'<pre class="output">{"".join(shown)}</pre>'
+    """Return the HTML of what a cell prints."""
+    return f'<pre class="output">{_lines(html.escape(text), text)}</pre>'
 
 
 def _lines(shown, source):
@@ -71,31 +67,25 @@ def _indent(line):
     return len(line) - len(line.lstrip()) + 4
 
 
-def own(solution, task):
-    """Return the lines of a solution that its task does not have; an empty line is where the task goes on."""
-    before, after = task.splitlines(), solution.splitlines()
-    changes = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-    parts = [after[first:last] for kind, _, _, first, last in changes if kind in ("insert", "replace")]
-    return textwrap.dedent("\n\n".join("\n".join(part).strip("\n") for part in parts if "".join(part).strip()))
+def asked(exercise):
+    """Return (what an exercise asks, sentences of Markdown; the code that a learner sees of it, "" if there is none).
 
-
-def task(exercise):
-    """Return the HTML of an exercise in three points: what is to be written, what it does, an example."""
+    Of a function they are the first line of its docstring and the sentence after it, an example, and its head; of a
+    task on paper its sentences and its rows "name  meaning", and the lines to copy.
+    """
     lines = exercise.task.splitlines()
     nodes = (node for node in ast.walk(ast.parse(exercise.task)) if isinstance(node, ast.FunctionDef | ast.ClassDef))
     node = next((node for node in nodes if ast.get_docstring(node)), None)
     if node is None:
         return _on_paper(lines)
     what, *rest = ast.get_docstring(node).splitlines()
-    ends = next((at for at, line in enumerate(rest, 1) if line.endswith(".")), 0)  # an example comes first
+    ends = next((at for at, line in enumerate(rest, 1) if line.endswith(".")), 0)
     points = [what, " ".join(rest[:ends]).strip()]
-    points = "".join(f"<li>{html.escape(point)}</li>" for point in points if point)
-    signature = "\n".join(lines[node.lineno - 1 : node.body[0].lineno - 1])
-    return f"{code(signature)}<ul>{points}</ul>"
+    plain = [re.sub(r"[*<]", r"\\\g<0>", point) for point in points if point]
+    return plain, "\n".join(lines[node.lineno - 1 : node.body[0].lineno - 1])
 
 
 def _on_paper(lines):
-    """Return the HTML of a task without a function: its sentences and rows "name  meaning" as points; what to copy."""
     points, copied = [""], []
     for line in lines:
         line, comment = line.removeprefix("# "), line.startswith("# ")
@@ -110,8 +100,7 @@ def _on_paper(lines):
             at = -2 if line.startswith("    ") and not points[-1] else -1  # the row above goes on
             points[at] += f" {words}"
             points += [""] * (at == -1 and words.endswith((".", "?", ":", "}", ")")))
-    shown = "".join(f"<li>{inline(point.strip())}</li>" for point in points if point)
-    return f"<ul>{shown}</ul>" + (code("\n".join(copied)) if copied else "")
+    return [point.strip() for point in points if point], "\n".join(copied)
 
 
 def spoken(block):

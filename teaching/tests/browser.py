@@ -3,18 +3,17 @@
 import contextlib
 import functools
 import http.server
-import re
 import threading
 
 import pytest
 
 from coursebuild.manifest import divide
 from lessonkit.course import Code, Lesson, Text
-from teaching.slides import pdf
+from teaching.slides.pdf import browser_path
+from teaching.slides.pdf import chromium as chromium
 
-CHROMIUM = pdf.browser_path()
 needs_chromium = pytest.mark.skipif(
-    CHROMIUM is None, reason="no Chromium on the PATH: what pages look like and do in a browser is not tested"
+    browser_path() is None, reason="no Chromium on the PATH: what pages look like and do in a browser is not tested"
 )
 
 
@@ -32,30 +31,12 @@ def served(folder):
         server.shutdown()
 
 
-@contextlib.contextmanager
-def chromium():
-    """Yield a headless Chromium."""
-    from playwright.sync_api import sync_playwright  # is in .venv-teaching only
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=pdf.FLAGS)
-        yield browser
-        browser.close()
-
-
-def show(page, address):
-    """Open a deck or a sheet, and wait until it is ready to be read."""
-    page.goto(address)
-    page.wait_for_function("document.body.dataset.ready === 'yes'", timeout=180_000)
-
-
 def listen(page):
     """Return a list that collects what a page should not do: ask another server, fail to load, raise, write errors."""
     page.set_default_timeout(180_000)  # on a busy machine
     faults = []
-    page.on(
-        "request", lambda r: None if r.url.startswith(("http://127.0.0.1", "data:", "blob:")) else faults.append(r.url)
-    )
+    ours = ("http://127.0.0.1", "data:", "blob:")
+    page.on("request", lambda r: None if r.url.startswith(ours) else faults.append(r.url))
     aborted = "net::ERR_ABORTED"  # a picture that was still on its way when the next page was opened
     page.on("requestfailed", lambda r: None if r.failure == aborted else faults.append(f"failed: {r.url}"))
     page.on("response", lambda r: faults.append(f"{r.status}: {r.url}") if r.status >= 400 else None)
@@ -77,16 +58,14 @@ def toy_lesson(*items):
 
 def own_lines(lesson):
     """Return {number of an exercise: the longest line that only its solution has, without blanks}, where it has one."""
-    shown = "\n".join(item.source for item in lesson.items if isinstance(item, Code))
-    longest = {}
+    shown = [line.strip() for item in lesson.items if isinstance(item, Code) for line in item.source.splitlines()]
+    own = {}
     for exercise in lesson.exercises:
-        lines = [line.strip() for line in exercise.solution.splitlines()]
-        own = [line for line in lines if line not in exercise.task and line not in shown]
-        if own:
-            longest[exercise.number] = squeezed(max(own, key=len))
-    return longest
+        lines = {line.strip() for line in exercise.solution.splitlines() if line.strip() not in exercise.task}
+        own[exercise.number] = squeezed(max(lines.difference(shown), key=len, default=""))
+    return {number: line for number, line in own.items() if line}
 
 
 def squeezed(text):
     """Return a text without blanks and line breaks, which a page may set otherwise."""
-    return re.sub(r"\s+", "", text)
+    return "".join(text.split())

@@ -10,11 +10,12 @@ from lessonkit.course import Code, Exercise, Question, Text
 from teaching import material
 from teaching.material import Explorable, Figure
 from teaching.slides import deck, pdf
-from teaching.slides.__main__ import build, main
-from teaching.tests.browser import chromium, listen, needs_chromium, own_lines, served, show, squeezed, toy_lesson
+from teaching.slides.__main__ import build
+from teaching.slides.pdf import show
+from teaching.tests.browser import chromium, listen, needs_chromium, own_lines, served, squeezed, toy_lesson
 
-SMALLEST = 24  # pixels, on a slide of 1280 x 720
 EXPECTED = Path(__file__).with_name("toy_deck.txt")
+LAYOUT = Path(__file__).with_name("layout.js")
 
 
 def text(number):
@@ -68,7 +69,7 @@ TOY = [
     text(4),  # what has a slide of its own, and the words around it
     Text(f"First.\n\n**Shared.**\n\n{FOLD}\n\nA product:\n\n$$a = b$$\n\n{TABLE}\n\n**Card**\n\n- One.\n\nLast."),
     Text(f"$$a = {'x+' * 60}1 \\qquad b = 2$$"),
-    text(5),  # long outputs, long lines, matrices side by side
+    text(5),  # long outputs, long lines
     printed("f()", "row\n" * 20, folded=True),
     printed(LONG, "a =\n1\nb =\n2\n"),
     text(6),
@@ -104,101 +105,48 @@ def test_a_toy_lesson_has_the_slides_and_the_notes_that_it_had():
     assert "\n".join(shown) == EXPECTED.read_text(encoding="utf-8")
 
 
-def test_a_picture_to_play_with_is_a_frame_that_is_described():
-    played = next(slide for slide in deck.slides(toy_lesson(*TOY)) if slide.kind == "explorable")
-    assert 'alt="A row of 2 numbers as bars' in deck.page(toy_lesson(Text("# 6 · Toy")), [played], None)
-
-
 @pytest.fixture(scope="module")
 def decks(tmp_path_factory):
-    """All decks of the course, a folder."""
+    """The address of a folder with all decks of the course, {stem: number of slides}."""
     folder = tmp_path_factory.mktemp("slides")
-    counts = build(folder)
-    assert list(counts) == material.every() and all(20 <= count <= 55 for count in counts.values()), counts
-    return folder
-
-
-def test_an_unknown_lesson_is_refused(capsys):
-    with pytest.raises(SystemExit):
-        main(["99"])
-    assert "no lesson has the number '99'. There are 00, 01" in capsys.readouterr().err
-
-
-LAYOUT = """() => {
-const drawn = (image) => {  // the smallest letters of an explorable's picture
-  const sizes = [...atob(image.src.split(",")[1]).matchAll(/font-size="(.+?)"/g)].map((match) => +match[1]);
-  const shares = [image.clientWidth / image.naturalWidth, image.clientHeight / image.naturalHeight];
-  return Math.min(...sizes) * Math[getComputedStyle(image).objectFit === "cover" ? "max" : "min"](...shares);
-};
-return [...document.querySelectorAll(".slides section")].map((section, k) => {
-  Reveal.slide(k);
-  const frame = section.getBoundingClientRect(), scale = Reveal.getScale(), inside = section.querySelector(".fit");
-  const read = (e) => !e.closest("mjx-assistive-mml") && e.getClientRects().length;
-  const all = [...inside.querySelectorAll("*")].filter(read);
-  const boxes = all.map((e) => e.getBoundingClientRect());
-  const set = all.filter((e) => !e.closest("svg") && [...e.childNodes].some((n) => n.nodeType == 3 && n.data.trim()));
-  return {
-    right: Math.max(...boxes.map((box) => box.right - frame.left)) / scale,
-    bottom: Math.max(...boxes.map((box) => box.bottom - frame.top)) / scale,
-    size: Math.min(
-      ...[...set, document.querySelector(".slide-number")].map((e) => parseFloat(getComputedStyle(e).fontSize)),
-      ...[...inside.querySelectorAll("img[src^='data:']")].map(drawn),
-    ),
-    text: inside.textContent,
-    notes: section.querySelector("aside.notes")?.getClientRects().length ?? 0,
-    twice: section.querySelectorAll("aside.notes mjx-assistive-mml").length,
-    cut: [...section.querySelectorAll("aside.notes pre")].filter((e) => e.style.whiteSpace !== "pre-wrap").length,
-    arrows: document.querySelector(".reveal .controls")?.getClientRects().length ?? 0,
-  };
-});
-}"""
+    counts = build(folder, material.every())
+    with served(folder) as address:
+        yield address, {path.stem: count for path, count in counts.items()}
 
 
 @needs_chromium
 def test_in_a_browser_everything_is_on_its_slide_and_can_be_read_from_the_last_row(decks):
-    """Of LAYOUT, notes are notes that show, twice formulas, cut code that is cut off, in notes, arrows are over it."""
-    problems = []
-    with served(decks) as address, chromium() as browser:
-        for stem in material.every():
+    address, counts = decks
+    with chromium() as browser:
+        for stem, count in counts.items():
             page = browser.new_page(viewport={"width": 1280, "height": 720})
             faults = listen(page)
             show(page, f"{address}/{stem}.html")
-            solutions = own_lines(material.read(stem)).values()
-            for number, slide in enumerate(page.evaluate(LAYOUT), 1):
-                seen = squeezed(slide.pop("text"))
-                slide["solution"] = [line for line in solutions if line in seen]
-                if slide["right"] > 1280 or slide["bottom"] > 720 or slide["size"] < SMALLEST:
-                    problems.append((stem, number, "is too full or set too small", slide))
-                if any(slide[fault] for fault in ("notes", "twice", "cut", "arrows", "solution")):
-                    problems.append((stem, number, slide))
-            problems += [(stem, fault) for fault in faults]
+            slides, wrong = page.evaluate(LAYOUT.read_text(encoding="utf-8"))
+            assert (len(slides), wrong, faults) == (count, {}, []) and 20 <= count <= 55, stem
+            seen = squeezed("".join(slides))
+            assert [line for line in own_lines(material.read(stem)).values() if line in seen] == [], stem
             page.close()
-    assert not problems
 
 
 @needs_chromium
 def test_the_countdown_starts_and_stops_by_a_click(decks):
-    with served(decks) as address, chromium() as browser:
+    with chromium() as browser:
         page = browser.new_page()
         page.clock.install()
-        show(page, f"{address}/06_batchnorm.html")
-        at = page.evaluate("[...document.querySelectorAll('.slides section')].findIndex(s => s.matches('.exercise'))")
-        page.evaluate(f"Reveal.slide({at})")
-        button = page.locator(".timer").first
-        assert button.inner_text() == "5 min"  # 3 on its card, 5 in a class
-        page.clock.run_for(5000)
-        assert button.inner_text() == "5 min"  # it waits for the click
-        button.click()
-        page.clock.run_for(61_000)
-        assert button.inner_text() == "3:59"
-        page.clock.run_for(300_000)
-        assert button.inner_text() == "time"
-        button.click()
-        assert button.inner_text() == "5 min"
+        show(page, f"{decks[0]}/06_batchnorm.html")
+        page.evaluate("Reveal.slide([...document.querySelectorAll('section')].findIndex(s => s.matches('.exercise')))")
+        button, shown = page.locator(".timer").first, []
+        for click, milliseconds in [(False, 5000), (True, 61_000), (False, 300_000), (True, 0)]:
+            if click:
+                button.click()
+            page.clock.run_for(milliseconds)
+            shown.append(button.inner_text())
+        assert shown == ["5 min", "3:59", "time", "5 min"]  # 3 min on its card, 5 in a class
 
 
 @needs_chromium
-def test_a_pdf_has_a_page_for_each_slide(decks):
-    (written,) = pdf.print_pages([decks / "02_statistics.html"])
-    pages = len(re.findall(rb"/Type\s*/Page\b", written.read_bytes()))
-    assert pages == (decks / "02_statistics.html").read_text(encoding="utf-8").count("<section")
+def test_a_pdf_has_a_page_for_each_slide(tmp_path):
+    ((deck_, count),) = build(tmp_path, ["02_statistics"]).items()
+    (written,) = pdf.print_pages([deck_])
+    assert len(re.findall(rb"/Type\s*/Page\b", written.read_bytes())) == count

@@ -15,12 +15,12 @@ project = html_title = cited["title"]
 author = ", ".join(person["name"] for person in cited["authors"])
 copyright = f"2026, {author}. Code: MIT. Text and figures: CC BY 4.0"
 extensions = ["myst_nb", "sphinx_design", "sphinx_copybutton", "sphinx.ext.githubpages"]
-exclude_patterns = ["_extra"]
+exclude_patterns = ["_extra", "README.md"]  # index.md includes a part of the second
 nb_execution_mode = "off"
 
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence"]
 myst_heading_anchors = 4
-myst_heading_slug_func = "teaching.site.anchors.slug"
+myst_heading_slug_func = "teaching.site.markdown.slug"
 mathjax_path = "mathjax/startup.js"
 mathjax3_config = {  # parts in place of a bundle, without its menu
     "loader": {"load": ["core", "input/tex-base", "[tex]/ams", "output/chtml", "a11y/assistive-mml"]},
