@@ -5,7 +5,8 @@
 # make notebooks  build what changed in lessons_src              (make notebooks ARGS=02; ARGS=--help)
 # make check      lint, staleness, unit tests: fast, trains nothing, starts few kernels    (make check LESSON=06, of one lesson)
 # make lesson     write a new lesson that passes, to be rewritten (make lesson NEW=17_name TITLE="A title")
-# make runs       execute the cells tagged record: longer training, into data/runs         (make runs ARGS=rnn_sweep)
+# make runs       record anew what is stale of data/runs, the numbers that texts name       (make runs ARGS=rnn_sweep;
+#                 with other seeds, beside the recorded ones: make runs ARGS="rnn_sweep --seeds 500-501")
 # make bench      time lesson 13's fused kernel beside PyTorch's, on a quiet machine (data/bench.csv)
 #
 # For instructors (teaching/README.md), in an environment of its own:
@@ -78,7 +79,7 @@ lesson: $(READY)
 	@number="$$NEW"; "$(RUN)" -m coursebuild "$${number%%_*}"
 
 runs: $(READY)
-	@"$(RUN)" -m coursebuild --runs $(ARGS)
+	@"$(RUN)" -m coursebuild.records $(ARGS)
 
 bench: $(READY)
 	@"$(RUN)" data/make_bench.py $(ARGS)

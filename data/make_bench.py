@@ -38,7 +38,7 @@ import torch  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from fromscratch import speed as lesson  # noqa: E402
-from lessonkit import runs  # noqa: E402
+from lessonkit import evidence  # noqa: E402
 
 FILE = Path(__file__).resolve().parent / "bench.csv"
 SHAPES = [(4096, 768), (4096, 1024), (16384, 256), (65536, 64), (1024, 4096)]
@@ -208,7 +208,7 @@ def main():
     common = dict(
         date=datetime.date.today().isoformat(),
         machine=f"{platform.system()} {platform.machine()}",
-        cpu=runs.processor(),
+        cpu=evidence.processor(),
         last_cache_mb=round(last_cache() / (1 << 20)),
         cores=os.cpu_count(),
         torch=torch.__version__,

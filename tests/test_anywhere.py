@@ -23,10 +23,10 @@ print("turns:", sum("our turn" in str(o) or o.get("ename") == "YourTurn" for o i
 """
 KEEP = """
 from pathlib import Path
-from lessonkit import course, data, places, runs
+from lessonkit import course, data, evidence, places
 assert not places.ROOT.joinpath("data").exists() and places.work() == Path.cwd()
 assert len(data.digits()[0]) == 1797 and data.magika_model() and (data.FOLDER / "bench.csv").exists()
-assert list(runs.FOLDER.glob("*.json")) and "statistics" in {lesson.module for lesson in course.lessons().values()}
+assert list(evidence.FOLDER.glob("*.json")) and "statistics" in {lesson.module for lesson in course.lessons().values()}
 """
 
 

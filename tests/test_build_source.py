@@ -48,15 +48,14 @@ EXPORTS = [
     ("# %%\nfrom fromscratch import late\n", 4, "'late' is exported by lesson 03", "Define it here"),
     ("# %%\nfrom fromscratch.one import early\n", 4, "hides what it uses", "Write 'from"),
 ]
-RECORD = '# %% tags=["record"]\n'
-RUN = RECORD + "x = runs.load_or_run({}, f, seeds=[1], tolerance=0, steps=3)\n"
-RECORDS = [
-    ("# %%\nf = 3\n" + RECORD + "from lessonkit import runs\n" + RUN.format("'x'"), 7, "reads 'f'", "Tag the cell"),
-    ("# %%\n1\nruns.load_or_run('x', len)\n", 5, "does not execute", 'tags=["record"]'),
-    (RECORD + "1\n", 3, "calls no runs.load_or_run", "Remove the tag"),
-    (RUN.format("f'{y}'"), 4, "from an expression", "Write the name there"),
-    (RUN.format("'x'").replace("runs.", ""), 4, "load_or_run", "write runs.load_or_run"),
+RECORDS = [  # a text that names a record
+    ("Of {nothing_of_it:n}.\n", 3, "data/runs/nothing_of_it.json is missing", "make runs ARGS=nothing_of_it"),
+    ("Up to {rnn_sweep.none:max}.\n", 3, "does not say how many runs it has", "End it with {rnn_sweep:again}"),
+    ("{rnn_sweep.gru} of {rnn_sweep:runs}\n", 3, "holds no 'gru'", "It shows none, layer_norm"),
+    ("{rnn_sweep[5].none} of {rnn_sweep:runs}\n", 3, "rate is never '5'", "Expected one of [0.03,"),
+    ("{rnn_sweep.none:best} of {rnn_sweep:runs}\n", 3, "'best' is not known", "Expected mean, median"),
 ]
+RECORDS = [("# %% [markdown]\n# " + text, *row) for text, *row in RECORDS]
 HEADS = [  # (the whole source, line, words, way out)
     ("# ---\n# jupytext: x\n# ---\n" + TITLE, 1, "on its first line", "Remove what stands before it"),
     ("# %% [markdown]\n# # 3 · Tiny\n", 1, "starts with the title", "Write '# 2 · ...'"),

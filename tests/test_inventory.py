@@ -13,7 +13,7 @@ from torch.testing import assert_close
 
 from coursebuild import generated, inventory
 from coursebuild.source import LessonError
-from lessonkit import course, data, train
+from lessonkit import course, data, evidence, train
 from lessonkit.inventory.__main__ import printed
 from lessonkit.inventory.questions import LETTERS, items, questions, right_letter
 from tests.helpers import ROOT, draw
@@ -183,11 +183,8 @@ def b10_shorter_weights_get_larger_gradients():
 
 
 def a11_a_control_needs_its_own_rate():
-    record = json.loads((ROOT / "data/runs/cnn_learning_rates.json").read_text())
-    assert record["arguments"] == {"rates": [0.1, 0.3, 1.0]}
-    plain, normed = (
-        torch.tensor([run[name] for run in record["results"]]).view(3, 16) for name in ("no norm", "LayerNorm")
-    )
+    record = evidence.load("cnn_learning_rates")
+    plain, normed = (record[name].flatten(1) for name in ("no_norm", "layer_norm"))  # (rates, runs), 0.1, 0.3 and 1
     assert (normed[1] - plain[1]).max() > 80, "at a rate that is too large for some runs of the plain net"
     assert plain[2].max() < 15, "and at one that is too large for all of them, more seeds show the same again"
     assert (normed[0] - plain[0]).mean() < 2, "at a rate that suits it"

@@ -188,11 +188,11 @@ Picture()
 # ```
 
 # %% tags=["hide-input"]
-from lessonkit import data, runs
+from lessonkit import data, evidence
 
 def later():
     """Nobody calls it."""
-    return data.digits(), runs.note("quarter"), open("../data/limits.csv")
+    return data.digits(), evidence.note("quarter"), open("../data/limits.csv")
 
 # %%
 import ipywidgets

@@ -2,7 +2,7 @@
 
 Five floors; a module imports from those below its own, and from lessonkit.course and lessonkit.program.
 
-    __main__   the command line: build what changed, say what is stale, record the longer training runs
+    __main__   the command line: build what changed, say what is stale, or --check
 
     generated  what a build leaves: what it would change, and why; all that needs no kernel, written
     minutes    how many minutes a lesson takes a learner, and whether it prints them: a command line
@@ -14,7 +14,7 @@ Five floors; a module imports from those below its own, and from lessonkit.cours
     frame      read a lesson, and add what nobody writes: lettered questions, cards, the way on
     manifest   what the kit knows of a lesson, its minutes among it: lessonkit/course, which everybody reads who asks
     notebooks  a notebook in a kernel and in its file: run it, make its outputs the same on every day, or refuse them
-    records    the cells tagged record: training that is run once and loaded from data/runs
+    records    what evidence.py of the lessons measures, run and kept in data/runs (make runs)
     new        write a new lesson, from the files in the folder skeleton: a command line
 
     source     a lesson's cells, where they stand, and how it stops when it is wrong

@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from coursebuild import editions, generated, records, sources
+from coursebuild import editions, generated, sources
 from coursebuild.source import ROOT, LessonError
 
 ABOUT = """Build the course: lessons_src/lessons/NN_name/lesson.py -> notebooks/, notebooks/solutions/ and the package
@@ -17,8 +17,6 @@ EXAMPLES = """examples:
   python -m coursebuild --check         say what is stale or broken; starts no kernel   (part of make check)
   python -m coursebuild --check 02      the same of one lesson                          (make check LESSON=02)
   python -m coursebuild --no-kernel     write only fromscratch and what lessonkit knows   (part of make check)
-  python -m coursebuild --runs          record all longer training runs anew            (make runs)
-  python -m coursebuild --runs NAME     record only data/runs/NAME.json                 (make runs ARGS=NAME)
 """
 
 
@@ -29,13 +27,10 @@ def parser():
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    arguments.add_argument(
-        "names", nargs="*", metavar="NAME", help="a lesson (02 or 02_statistics); with --runs, a record"
-    )
+    arguments.add_argument("names", nargs="*", metavar="NAME", help="a lesson (02 or 02_statistics)")
     what = arguments.add_mutually_exclusive_group()
     what.add_argument("--check", action="store_true", help="only say what is stale or broken; exit status 1 if any is")
     what.add_argument("--no-kernel", action="store_true", help="write all that no kernel is needed for, of all lessons")
-    what.add_argument("--runs", action="store_true", help="execute the cells tagged record, and write data/runs")
     return arguments
 
 
@@ -46,14 +41,11 @@ def main(arguments=None, root=ROOT):
     with course.stopping():
         if options.check:
             return _check(course, options.names)
-        if options.runs:
-            records.record(course.lessons, options.names)
-        else:
-            named = course.stems(options.names)
-            with course.stopping():
-                generated.write(course)
-            if not options.no_kernel:
-                _build(course, named)
+        named = course.stems(options.names)
+        with course.stopping():
+            generated.write(course)
+        if not options.no_kernel:
+            _build(course, named)
     print(*course.errors, sep="\n", end="\n" if course.errors else "", file=sys.stderr)
     return int(bool(course.errors))
 

@@ -54,7 +54,7 @@ def depends(lesson):
     """Return {path: what counts of it, as bytes} of all files that a lesson's notebooks depend on."""
     cells = _module("", "\n".join(cell.source for cell in lesson.code()))
     counts, strings = _reached(lesson.root, {BUILDER, *cells.imported.values()}.union(*(c.asks for c in cells.parts)))
-    strings = strings.union(*(cell.strings for cell in cells.parts))
+    strings = strings.union(lesson.records, *(cell.strings for cell in cells.parts))
     names = lambda path: {path.name, path.stem if path.parent.name == "runs" else path.name}  # a record has no suffix
     there = [path for path in (lesson.root / "data").rglob("*") if path.is_file() and names(path) & strings]
     whole = [lesson.file, lesson.root / "requirements.txt", *there]
@@ -110,6 +110,11 @@ class _Shown(ast.NodeTransformer):
     def visit_JoinedStr(self, node):  # Python 3.12 ends some f-strings with an empty text, others do not
         node.values = [part for part in node.values if getattr(part, "value", None) != ""]
         return self.generic_visit(node)
+
+
+def shown(tree):
+    """Return a program as text that is the same with every Python, without comments, docstrings and layout."""
+    return _text(_Shown().visit(tree))
 
 
 @functools.cache

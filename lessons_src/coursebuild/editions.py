@@ -169,7 +169,7 @@ def _report(lesson, times, again):
             if seconds > limit:
                 over.append(
                     f"{lesson.place(at)}: OVER BUDGET: {what} {seconds:.1f} s, at most {limit} s are allowed. Make it "
-                    "smaller or record it (runs.load_or_run). On a busy machine, build it again later."
+                    "smaller, or make it a record (evidence.py). On a busy machine, build it again later."
                 )
     parts += [f"with other kernels {again:.1f} s"] if again else []
     print(f"{lesson.stem}: {'; '.join(parts) or 'no code'}")

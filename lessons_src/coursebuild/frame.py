@@ -14,6 +14,7 @@ import functools
 import re
 
 from coursebuild.source import Cell, head, parse, rooms, written
+from lessonkit import evidence
 from lessonkit.course import CARD, LETTERS, Question
 
 ASKS = re.compile(r"^\*\*(Predict|Recall) (\d+\.\d+):\*\* (?=\S)")
@@ -27,6 +28,7 @@ def read(path):
     cells, lesson.cells = lesson.cells, []
     for cell in cells:
         if cell.type == "markdown":
+            _fill(lesson, cell)
             _ask(lesson, cell)
         else:
             lesson.cells += [*_card(lesson, cell), cell]
@@ -34,6 +36,15 @@ def read(path):
         lesson.cells.append(Cell("code", f'check.summary("{lesson.module}")', [], "how-far", 1, made=True))
     lesson.cells += _way_on(lesson)
     return lesson
+
+
+def _fill(lesson, cell):
+    """Put the numbers of records into a text that names them; lessonkit.evidence says how they are named."""
+    lesson.records |= evidence.named(cell.source)
+    try:
+        cell.source = evidence.say(cell.source)
+    except evidence.EvidenceError as error:
+        lesson.fail(cell.line, str(error))
 
 
 # ----------------------------------------------------------------------------------------------------------- questions

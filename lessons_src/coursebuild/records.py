@@ -1,85 +1,236 @@
-"""Recorded runs: the cells tagged record make data/runs/NAME.json when `make runs` executes them, and only then.
+"""Records: what the functions of a lesson's evidence.py return, run for all seeds and kept in data/runs/NAME.json.
 
-A lesson loads its records with runs.load_or_run, which says in lessonkit/runs.py how a record is made and compared.
+python -m coursebuild.records                                 record anew what is stale           (make runs)
+python -m coursebuild.records rings                           record this one anew                (make runs ARGS=rings)
+python -m coursebuild.records rings --seeds 500-507 --split 7  run it with others, and compare; nothing is written
 """
 
+import argparse
 import ast
-import builtins
-import subprocess
+import hashlib
+import importlib.util
+import inspect
+import itertools
+import json
+import math
 import sys
+import time
+from pathlib import Path
 
-from coursebuild.source import LessonError, environment, parse
-from lessonkit.program import names
+import torch
+from tqdm import tqdm
 
-# Read the script from stdin and compile it under the name of the lesson: a traceback then shows the lesson's own lines.
-RUNNER = "import sys; exec(compile(sys.stdin.buffer.read(), sys.argv[1], 'exec'))"
+from coursebuild.digest import shown
+from coursebuild.source import ROOT, LessonError, rooms
+from lessonkit import _threads, evidence  # noqa: F401  _threads sets how many torch uses
+from lessonkit.program import needed, statements
 
 
-def recorded(lesson):
-    """Return (names of a lesson's records, its cells tagged record as a script); ([], "") if it records nothing.
+def recorders(root=ROOT):
+    """Return {name: Recorder} of all records that lessons make, in the order of the lessons.
 
-    The script has every line at the place that it has in the lesson. Refused are: a call of load_or_run in a cell that
-    lacks the tag, or under another name, or without a literal name; and a tagged cell that reads what no tagged cell
-    binds.
+    Raises LessonError where two have one name, or a function has no line that says what it measures.
     """
-    records = []
-    for cell in lesson.code():
-        for node in parse(lesson, cell):
-            for call in ast.walk(node):
-                if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("load_or_run"):
-                    records.append(_name(lesson, cell, call))
-    tagged = lesson.code("record")
-    if tagged and not records:
-        lesson.fail(tagged[0].line, "a cell tagged record, but the lesson calls no runs.load_or_run. Remove the tag.")
-    bound = set().union(*(names(cell.source)[1] for cell in tagged)) | set(dir(builtins))
-    for cell in tagged:
-        for name in sorted(names(cell.source)[0] - bound):
-            lesson.fail(
-                cell.line,
-                f"this cell is tagged record and reads {name!r}, which no cell with that tag binds. Tag the cell that "
-                "binds it as well, or bind it here.",
-            )
-    lines = []
-    for cell in tagged:
-        lines += [""] * (cell.line - len(lines)) + cell.source.splitlines()
-    return records, "\n".join(lines) + "\n" if records else ""
+    found = {}
+    for room in rooms(root):
+        path = room / "evidence.py"
+        if not path.exists():
+            continue
+        spec = importlib.util.spec_from_file_location(f"lessons.{room.name}.evidence", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        for name, function in vars(module).items():
+            if hasattr(function, "recorder") and function.__module__ == module.__name__:
+                if name in found:
+                    raise LessonError(
+                        f"{path}: the record {name} is made by two lessons. Rename one of them.", {room.name}
+                    )
+                if not function.__doc__:
+                    raise LessonError(
+                        f"{path}: {name} does not say what it measures. Give it a docstring.", {room.name}
+                    )
+                found[name] = function.recorder
+    return found
 
 
-def _name(lesson, cell, call):
-    """Return the name of the record that a call of load_or_run stands for."""
-    line, function = cell.line + call.lineno, ast.unparse(call.func)
-    if function != "runs.load_or_run":
-        lesson.fail(line, f"the call of {function}. Import runs and write runs.load_or_run.")
-    if not call.args or not isinstance(getattr(call.args[0], "value", None), str):
-        lesson.fail(
-            line,
-            "runs.load_or_run gets its name from an expression. Write the name there, in quotes: others look for it.",
-        )
-    if "record" not in cell.tags:
-        lesson.fail(
-            line,
-            'runs.load_or_run in a cell that `make runs` does not execute. Add tags=["record"] to the cell, and to '
-            "those that bind what it reads.",
-        )
-    return call.args[0].value
+def code(recorder):
+    """Return a number for what a recorder runs: it changes with the function and what it uses of its module."""
+    source = Path(recorder.function.__code__.co_filename).read_text(encoding="utf-8")
+    used, _ = needed(statements(source), recorder.function.__name__)
+    texts = sorted(shown(ast.parse(statement.text)) for statement in used)
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
 
 
-def record(lessons, only, mode="record"):
-    """Run what lessons record: mode "record" writes data/runs, "verify" re-runs one seed of each and compares.
+def stale(recorder):
+    """Return why a record has to be made anew, "" if it has not."""
+    try:
+        head = evidence._read(recorder.function.__name__)
+    except evidence.EvidenceError as error:
+        return str(error)
+    if (head["seeds"], head["grid"]) != (recorder.seeds, recorder.grid):
+        return "it has other seeds or another grid"
+    return "" if head["code"] == code(recorder) else "its function has changed"
 
-    only: names of records; if empty, all. A lesson that fails does not keep the next one from its turn.
+
+def points(recorder):
+    """Return the points of a grid, a dictionary of arguments each."""
+    return [dict(zip(recorder.grid, values, strict=True)) for values in itertools.product(*recorder.grid.values())]
+
+
+def run(recorder, seeds, where):
+    """Return the results of all runs, a dictionary of floats and lists each: for each point of `where`, all seeds."""
+    calls = [(point, seed) for point in where for seed in seeds]
+    results = []
+    for point, seed in tqdm(calls, desc=recorder.function.__name__, unit="run", leave=False, disable=None):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            values = recorder.function(seed, **point)
+        results.append({key: _numbers(value) for key, value in values.items()})
+        if results[-1].keys() != results[0].keys():
+            raise LessonError(f"{recorder.function.__name__} returns other keys at {point}: {', '.join(values)}.")
+        for key in values:
+            allowed(recorder.tolerance, key)  # complain about a tolerance that is missing now, not after the last run
+    return results
+
+
+def _numbers(value):
+    """Return a result as floats and lists of floats, with 8 digits: float32 has no more."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_numbers(item) for item in value]
+    return float(f"{value:.8g}")
+
+
+def allowed(tolerance, key):
+    """Return how far a number may be from the record on another machine."""
+    return tolerance[key] if isinstance(tolerance, dict) else tolerance
+
+
+def write(recorder):
+    """Run a recorder for all seeds and points, and write its record, a line a run: diffs can be read."""
+    start, name = time.perf_counter(), recorder.function.__name__
+    results = run(recorder, recorder.seeds, points(recorder))
+    seconds = time.perf_counter() - start
+    head = {
+        "name": name,
+        "seeds": recorder.seeds,
+        "grid": recorder.grid,
+        "shows": recorder.shows,
+        "code": code(recorder),
+    }
+    head |= evidence.machine() | {"seconds": round(seconds / len(results), 3)}  # of one run
+    lines = [f'"{key}": {json.dumps(value)},' for key, value in head.items()]
+    text = "\n".join(["{", *lines, '"results": [', ",\n".join(map(json.dumps, results)), "]", "}"]) + "\n"
+    evidence.FOLDER.mkdir(parents=True, exist_ok=True)
+    (evidence.FOLDER / f"{name}.json").write_text(text, encoding="utf-8", newline="\n")
+    print(f"{name}: {len(results)} runs recorded in {seconds:.0f} s")
+
+
+def verify(recorder):
+    """Repeat the first run of a record; return what differs by more than its tolerance, a line each."""
+    head, (again,) = evidence._read(recorder.function.__name__), run(recorder, recorder.seeds[:1], points(recorder)[:1])
+    recorded = head["results"][0]
+    if recorded.keys() != again.keys():
+        return [f"the record holds {', '.join(recorded)}, the function returns {', '.join(again)}"]
+    wrong = []
+    for key, value in again.items():
+        new, old = (torch.tensor(numbers, dtype=torch.float64) for numbers in (value, recorded[key]))
+        if not torch.allclose(new, old, rtol=0, atol=allowed(recorder.tolerance, key), equal_nan=True):
+            wrong.append(f"{key} is {value} here, and {recorded[key]} in the record")
+    return wrong
+
+
+def compare(recorder, seeds, changes):
+    """Run a recorder with other seeds or arguments; print them beside the record, and whether they lie inside it."""
+    name = recorder.function.__name__
+    head, here = evidence._read(name), [point for point in points(recorder)]
+    where = list({json.dumps(point | changes): point | changes for point in here}.values())
+    minutes = max(1, round(head["seconds"] * len(where) * len(seeds) / 60))
+    print(f"{name}: {len(where) * len(seeds)} runs, about {minutes} min")
+    fresh = run(recorder, seeds, where)
+    for at, point in enumerate(where):
+        same = [i for i, other in enumerate(here) if other | changes == point]
+        n = len(head["seeds"])
+        before = [row for i in same for row in head["results"][i * n : (i + 1) * n]]
+        after = fresh[at * len(seeds) : (at + 1) * len(seeds)]
+        for key in head["shows"]:
+            label = ", ".join(f"{argument} {value}" for argument, value in point.items())
+            print(f"  {label + ': ' if label else ''}{key}: {verdict(_last(before, key), _last(after, key))}")
+
+
+def _last(rows, key):
+    """Return a number a run; of a list that a run returns, its last one."""
+    values = [row[key] for row in rows]
+    while isinstance(values[0], list):
+        values = [value[-1] for value in values]
+    return values
+
+
+def verdict(before, after):
+    """Say how fresh numbers lie to recorded ones: inside their range, or how many outside, and by how much.
+
+    >>> verdict([1, 2, 4], [2, 3, 5])
+    'recorded 1 to 4, fresh 2 to 5: 1 of 3 outside, by up to 1 (33 % of the recorded range)'
     """
-    parts = [(lesson, *recorded(lesson)) for lesson in lessons]
-    known = [name for _, recorded_names, _ in parts for name in recorded_names]
-    for name in only:
-        if name not in known:
-            raise LessonError(f"no lesson records {name!r}. There are: {', '.join(sorted(known)) or 'none'}.")
-    failed = []
-    for lesson, recorded_names, script in parts:
-        if set(recorded_names) & set(only or recorded_names):
-            env = environment(lesson.root) | {"LESSON_RUNS": mode, "LESSON_RUNS_ONLY": ",".join(only)}
-            command = [sys.executable, "-c", RUNNER, str(lesson.file)]
-            if subprocess.run(command, cwd=lesson.root, env=env, input=script.encode()).returncode:
-                failed.append(f"{lesson.file.relative_to(lesson.root)}: its recorded runs failed, see above.")
-    if failed:
-        raise LessonError("\n".join(failed))
+    low, high = min(before), max(before)
+    away = [max(low - value, value - high) for value in after]
+    outside = [gap for gap in away if not gap <= 0]
+    head = f"recorded {low:.4g} to {high:.4g}, fresh {min(after):.4g} to {max(after):.4g}: "
+    if not outside:
+        return f"{head}all {len(after)} inside"
+    share = f" ({100 * max(outside) / (high - low):.0f} % of the recorded range)" if high > low else ""
+    return f"{head}{len(outside)} of {len(after)} outside, by up to {max(outside):.3g}{share}"
+
+
+def _seeds(text):
+    """Return the whole numbers of "500-507" or "3,5"."""
+    low, dash, high = text.partition("-")
+    return list(range(int(low), int(high) + 1)) if dash else [int(number) for number in text.split(",")]
+
+
+def _changes(pairs):
+    """Return {argument: value} of ["--split", "7"]; a value is a number, or else a text."""
+    if len(pairs) % 2 or not all(name.startswith("--") for name in pairs[::2]):
+        raise LessonError(f"{' '.join(pairs)!r} is not understood. Write an argument and its value: --split 7.")
+    value = lambda text: json.loads(text) if text.strip("-.e0123456789") == "" else text
+    return {name[2:]: value(text) for name, text in zip(pairs[::2], pairs[1::2], strict=True)}
+
+
+def _refuse_unknown(function, changes):
+    takes = [*inspect.signature(function).parameters][1:]
+    for name in changes:
+        if name not in takes:
+            raise LessonError(f"{function.__name__} takes no {name!r}. It takes {', '.join(takes) or 'none'}.")
+
+
+def main(arguments=None, root=ROOT):
+    """Do what the command line says; return the exit status."""
+    parser = argparse.ArgumentParser(prog="make runs ARGS=...", description=__doc__, add_help=True)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("names", nargs="*", metavar="NAME", help="records; all that are stale, if none is named")
+    parser.add_argument("--seeds", type=_seeds, help="other seeds to compare with, 500-507 or 3,5")
+    options, pairs = parser.parse_known_args(arguments)
+    try:
+        known, changes = recorders(root), _changes(pairs)
+        for name in options.names:
+            if name not in known:
+                raise LessonError(f"no lesson records {name!r}. There are: {', '.join(sorted(known)) or 'none'}.")
+        if options.seeds or changes:
+            for name in options.names or known:
+                _refuse_unknown(known[name].function, changes)
+                compare(known[name], options.seeds or known[name].seeds, changes)
+            return 0
+        for name in options.names or known:
+            why = "asked for" if options.names else stale(known[name])
+            if why:
+                print(f"{name}: {why}; {len(known[name].seeds) * math.prod(map(len, known[name].grid.values()))} runs")
+                write(known[name])
+    except (LessonError, evidence.EvidenceError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -7,7 +7,7 @@ import ast
 import hashlib
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import jupytext
@@ -16,7 +16,7 @@ from lessonkit.course import CARD, REFERENCE, Question
 from lessonkit.program import names, statements
 
 ROOT = Path(__file__).resolve().parents[2]
-CODE_TAGS = {"exercise", "check", "export", "record", "timed", "raises-exception", "way-back"}  # of no use on Markdown
+CODE_TAGS = {"exercise", "check", "export", "timed", "raises-exception", "way-back"}  # of no use on Markdown
 TITLE_TAGS = {REFERENCE, "trains"}  # what a lesson says of itself, on its first cell
 TAGS = CODE_TAGS | TITLE_TAGS | {"optional", "nbval-ignore-output", "hide-input", "slide", "no-slide", "no-site"}
 MARK = {  # begins and ends a solution, alone on its line
@@ -61,10 +61,14 @@ class Cell:
 
 @dataclass
 class Source:
-    """A lesson's room. path: its folder, which holds all of it. root: the folder that holds lessons_src and data."""
+    """A lesson's room. path: its folder, which holds all of it. root: the folder that holds lessons_src and data.
+
+    records: those that its text takes numbers from.
+    """
 
     path: Path
     cells: list
+    records: set = field(default_factory=set)
 
     @property
     def file(self):

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coursebuild import frame, manifest, records
+from coursebuild import frame, manifest
 from coursebuild.source import OWN, ROOT, LessonError, blank, imports, parse, rooms
 from lessonkit.course import CARD
 from lessonkit.program import modules, names
@@ -94,9 +94,6 @@ def load(root=ROOT):
                 if other is not lesson:
                     taken = f"{other.stem} has the {what} {tell(lesson)} already."
                     lesson.fail(1, f"{taken} Rename one of them.", other)
-    for lesson in list(course.lessons):
-        with course.stopping():
-            records.recorded(lesson)
     course.package = _package(course)
     return course
 

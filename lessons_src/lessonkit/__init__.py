@@ -1,4 +1,4 @@
-"""What every lesson leans on: checks, data, figures, a training loop, recorded runs.
+"""What every lesson leans on: checks, data, figures, a training loop, records of many runs.
 
 The parts that compute set torch's threads from the environment variable LESSON_THREADS (default 1), see _threads. The
 package alone imports no torch: `python -m lessonkit.progress` needs none.

@@ -3,7 +3,7 @@
 #
 # A net of six convolutions and one linear layer is trained to read handwritten digits. So is a second net, with a LayerNorm between each convolution and its ReLU. All else is equal: the images and their order, the first weights, the learning rate. Guessing reads 10 %.
 
-# %% tags=["hide-input", "record"]
+# %% tags=["hide-input"]
 # Imports and the digits.
 import copy
 import math
@@ -13,14 +13,14 @@ from torch import nn
 from torch.nn import functional as F
 
 # Not found? Open this notebook in the course's folder (make lab), or pip install the course.
-from lessonkit import check, data, plot, runs, train
+from lessonkit import check, data, evidence, plot
 from lessonkit.mine import LayerNorm  # lesson 4
 
 digits = data.digits_split(0)  # x_train (1297, 8, 8), x_test (500, 8, 8), standardized
 print(f"{len(digits.x_train)} digits to learn from, {len(digits.x_test)} to be tested on")
 
 
-# %% tags=["export", "record"]
+# %% tags=["export"]
 def digit_cnn(norm=None, side=8):
     """Six 3 x 3 convolutions of 16 channels, each with a ReLU, and a linear layer.
 
@@ -36,7 +36,7 @@ def digit_cnn(norm=None, side=8):
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(16 * (side // 4) ** 2, 10))
 
 
-# %% tags=["export", "record"]
+# %% tags=["export"]
 def learn(net, digits, rate=0.05, batch_size=64, seed=0, epochs=6, optimizer=torch.optim.SGD):
     """Train a net; the rate falls in a straight line to 0.
 
@@ -108,7 +108,7 @@ plot.lines(
 # It was not. But nobody chose its rate or its first weights for it, either. Now you do. `default` are the first weights that PyTorch draws, `kaiming` those of [lesson 1](01_why_normalize.ipynb), with zero biases. Both nets of a race get the same.
 
 
-# %% tags=["export", "record", "hide-input"]
+# %% tags=["export", "hide-input"]
 # Gives a net Kaiming's first weights.
 def kaiming(net):
     """Give all convolutions and linear layers Kaiming's weights and zero biases; return net."""
@@ -349,7 +349,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch.cnn import digit_cnn, kaiming, learn
-from lessonkit import check, data, plot, runs, train
+from lessonkit import check, data, evidence, plot
 from lessonkit.mine import BatchNorm1d, LayerNorm  # lessons 6 and 4
 
 digits = data.digits_split(0)  # x_train (1297, 8, 8), x_test (500, 8, 8), standardized
@@ -489,7 +489,7 @@ for name, sizes in {"x.shape": x.shape, "x.shape[1:]": x.shape[1:]}.items():
 # Three nets of linear layers learn from the digits, from Kaiming's weights. Then each standardized pixel of the test is multiplied by a **contrast** of ¼.
 
 
-# %% tags=["hide-input", "record"]
+# %% tags=["hide-input"]
 # Makes a net of linear layers.
 def mlp(norm=None):
     """Three layers of 64 units, each with norm(64) before its ReLU, and a linear layer."""
@@ -548,11 +548,9 @@ for stored, factor in {"running_mean": 1 / 4, "running_var": 1 / 16}.items():
 # Here are recorded runs of the net of linear layers: a healthy one with LayerNorm, and three with **one** fault each. The training script tests on digits sorted by class, ten at a time. Then somebody calls `eval()`, and shows 50 test digits one by one.
 
 # %%
-sick = runs.recorded("cnn_three_faults")  # means of 8 seeds, after ten epochs
-for run in ("healthy", "run A", "run B", "run C"):
-    loss, script, alone = (
-        sick[f"{run}, {key}"][:, -1].mean() for key in ("loss", "script", "alone")
-    )
+sick = evidence.load("cnn_three_faults")  # (runs, seeds, epochs) each
+for at, run in enumerate(("healthy", "run A", "run B", "run C")):
+    loss, script, alone = (sick[key][at, :, -1].mean() for key in ("loss", "script", "alone"))
     print(f"{run:7}  training loss {loss:.2f}, script {script:2.0f} %", end=", ")
     print(f"after eval(), one by one {alone:2.0f} %")
 
@@ -581,74 +579,6 @@ check.diagnosis(diagnosis)
 # </details>
 
 
-# %% tags=["hide-input", "record"]
-# Makes the runs of the exercise.
-by_class = digits.y_test.argsort(stable=True)  # (500,) all zeros first, then all ones ...
-
-
-@torch.no_grad()
-def tested(model, batch_size, order=None, eval_mode=False):
-    """Test accuracy of a copy of the model, in batches of the given order.
-
-    By default as they come, in train() mode.
-    """
-    order = torch.arange(500) if order is None else order
-    model = copy.deepcopy(model).train(not eval_mode)
-    answers = [model(digits.x_test[rows, None]).argmax(-1) for rows in order.split(batch_size)]
-    return 100 * (torch.cat(answers) == digits.y_test[order]).double().mean().item()
-
-
-class OverTheBatch(nn.Module):
-    """A norm over the batch axis, without running statistics."""
-
-    def forward(self, x):
-        return (x - x.mean(0)) / torch.sqrt(x.var(0, correction=0) + 1e-5)
-
-
-def three_faults(seed):
-    """Watch four networks after epochs 2, 4, 6, 8 and 10: one healthy, three with a fault."""
-    watch = {
-        "script": lambda model: tested(model, 10, by_class, eval_mode=not model.training),
-        "alone": lambda model: tested(model, 1, torch.arange(0, 500, 10), eval_mode=True),
-    }
-    squashed = lambda out, y: F.cross_entropy(out.sigmoid(), y)
-    faults = {
-        "healthy": (nn.LayerNorm, F.cross_entropy, True),
-        "run A": (lambda D: OverTheBatch(), F.cross_entropy, True),
-        "run B": (nn.LayerNorm, squashed, True),
-        "run C": (nn.BatchNorm1d, F.cross_entropy, False),
-    }
-    watched = {}
-    for name, (norm, loss, eval_mode) in faults.items():
-        history = train.compare(
-            {name: lambda norm=norm: mlp(norm)},
-            seeds=[seed],
-            data=(digits.x_train[:, None], digits.y_train),
-            epochs=10,
-            loss=loss,
-            optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1, fused=True),
-            evaluate=watch,
-            every=42,
-            eval_mode=eval_mode,
-        )[name]
-        watched |= {f"{name}, {key}": history[key][0] for key in ("loss", "script", "alone")}
-    return watched
-
-
-# How far a different processor may be from the record: nats of the loss, points of the tests
-# (50 images one by one: one image is 2 points; early in training rounding counts most).
-near = {"loss": 0.2, "script": 8, "alone": 20}
-sick = runs.load_or_run(
-    "cnn_three_faults",
-    three_faults,
-    seeds=range(8),
-    tolerance={
-        f"{name}, {key}": allowed
-        for name in ("healthy", "run A", "run B", "run C")
-        for key, allowed in near.items()
-    },
-)
-
 # %%
 best = -torch.tensor([1.0] + [0.0] * 9).log_softmax(0)[0]
 print(f"cross-entropy of a perfect answer that is made of ten sigmoids: {best:.2f}")
@@ -672,34 +602,14 @@ print(f"cross-entropy of a perfect answer that is made of ten sigmoids: {best:.2
 # Does a norm allow larger rates? Both nets start from Kaiming's weights; eight seeds on each of two splits, recorded.
 
 
-# %% tags=["hide-input", "record"]
-# Trains both nets at three rates.
-def sweep(run, rates):
-    """Test accuracy of two networks from Kaiming's weights, after six epochs, in percent.
-
-    run: 16 for each rate: eight seeds on each of two splits of the digits. One that diverges
-    counts 10 %.
-    """
-    split, ends = data.digits_split(3 * (run % 16 // 8)), {}
-    for name, norm in {"no norm": None, "LayerNorm": lambda *CHW: nn.LayerNorm(CHW)}.items():
-        torch.manual_seed(run % 8)
-        net = kaiming(digit_cnn(norm))
-        ends[name] = learn(net, split, rates[run // 16], seed=run % 8)[-1]
-        if not all(p.isfinite().all() for p in net.parameters()):
-            ends[name] = 10.0
-    return ends
-
-
-rates = [0.1, 0.3, 1.0]
-# How far a different processor may end from the record, in points: a test repeats run 0, at
-# 0.1, where both learn. Rounding moves the end by a few images.
-record = runs.load_or_run(
-    "cnn_learning_rates", sweep, seeds=range(48), tolerance=6, rates=rates
-)
-
 # %% tags=["hide-input"]
 # Draws a dot for each run.
-ends = {name: values.view(3, 16) for name, values in record.items()}  # (rates, runs)
+rates = [0.1, 0.3, 1.0]
+record = evidence.load("cnn_learning_rates")  # (rates, splits, seeds) each
+ends = {  # (rates, runs)
+    "no norm": record["no_norm"].flatten(1),
+    "LayerNorm": record["layer_norm"].flatten(1),
+}
 
 
 def draw_ends(axes):
@@ -724,7 +634,7 @@ plot.figure(
     sharey=True,
     title="At 0.3 only the net without a norm has runs at chance",
     caption="A dot is a run: six epochs of SGD, the rate falling to 0; "
-    f"{runs.note('cnn_learning_rates', '16 paired runs a rate, two splits')}. "
+    f"{evidence.note('cnn_learning_rates')}. "
     "Dashed: chance. Sideways the dots are only spread apart.",
     alt="Two panels of dots, test accuracy of 16 runs at each of the learning rates 0.1, 0.3 "
     "and 1. Without a norm: all near 96 percent at 0.1; at 0.3 eight above 90, five near 8 and "

@@ -3,7 +3,7 @@
 #
 # A net reads rows of five coin tosses, 1 for heads and −1 for tails. After each toss it says what the next one will be. It learns from 1,200 random rows, and is tested on all 32 possible ones, with 128 next tosses in them.
 
-# %% tags=["hide-input", "record"]
+# %% tags=["hide-input"]
 # Imports, and a count of foreseen tosses.
 import math
 
@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 # Not found? Open this notebook in the course's folder (make lab), or pip install the course.
-from lessonkit import check, data, plot, runs, show, train
+from lessonkit import check, data, evidence, plot, show, train
 from lessonkit.mine import LayerNorm  # lesson 4
 
 ROWS = torch.cartesian_prod(*[torch.tensor([-1.0, 1.0])] * 5)[:, :, None]  # (32, T, 1)
@@ -321,7 +321,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit import check, data, plot, runs, show, train
+from lessonkit import check, data, evidence, plot, show, train
 from lessonkit.mine import LayerNorm  # lesson 4
 
 # %% [markdown]
@@ -579,7 +579,7 @@ plot.figure(
 # What comes from the input does not depend on the state, so the given `from_input` normalizes it for *all* steps at once, before the loop. In `step` the gates are given. You write what they do.
 
 
-# %% tags=["export", "record", "hide-input"]
+# %% tags=["export", "hide-input"]
 # Compares shapes, as PyTorch's cells do.
 def _check_step(cell, x, states):
     """Raise RuntimeError, as PyTorch's cells do, for an input or a state of the wrong size.
@@ -601,7 +601,7 @@ def _check_step(cell, x, states):
             )
 
 
-# %% tags=["exercise", "export", "record"] id="ex-10-4"
+# %% tags=["exercise", "export"] id="ex-10-4"
 # Exercise 10.4 · ●●●○○ · 3 min
 class LayerNormGRUCell(nn.Module):
     """A GRU cell with LayerNorm on its summed inputs, separately for input and state.
@@ -663,7 +663,7 @@ check.gru_cell(LayerNormGRUCell)
 # To test it, replace each norm by its bias alone. A plain cell is left, and the weights of `nn.GRUCell` load as they are.
 
 
-# %% tags=["hide-input", "record"]
+# %% tags=["hide-input"]
 # Takes the norms out of a cell.
 class Shift(nn.Module):
     """What is left of a LayerNorm without the normalization and the gain: x + bias."""
@@ -726,7 +726,7 @@ print("without its norms, this is nn.GRUCell:", gru_gap < 1e-5)  # float32, of o
 # </details>
 
 
-# %% tags=["hide-input", "record"]
+# %% tags=["hide-input"]
 # Reads digits with a cell, with and without norms.
 class Reader(nn.Module):
     """Reads (B, T, I) with a cell; a linear layer makes outputs of the last state."""
@@ -782,23 +782,11 @@ train.table(compete(LayerNormGRUCell, sgd, seeds=range(2)), "accuracy")
 # At rate 0.1 the norm is almost 30 points ahead. But why 0.1? Here is the GRU *without* norms at six rates.
 
 
-# %% tags=["hide-input", "record"]
+# %% tags=["hide-input"]
 # Loads 16 recorded pairs of runs a rate.
-def sweep(run, rates):
-    """Accuracy of the GRU after six epochs of SGD, without norms and with them.
-
-    The rate is rates[run // 16], the seed 20 + run % 16, the split run % 2.
-    """
-    lr = rates[run // 16]
-    optimizer = lambda parameters: torch.optim.SGD(parameters, lr=lr)
-    history = compete(LayerNormGRUCell, optimizer, [20 + run % 16], split=run % 2)
-    return {name: curves["accuracy"][0, -1] for name, curves in history.items()}
-
-
 rates = [0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
-# A test repeats run 0, at 0.03: sums in a different order may move a few of 500 images.
-accuracies = runs.load_or_run("rnn_sweep", sweep, seeds=range(96), tolerance=1.01, rates=rates)
-swept = {name: accuracy.view(6, 16).T for name, accuracy in accuracies.items()}  # (16, 6) each
+record = evidence.load("rnn_sweep")  # (rates, seeds) each
+swept = {"none": record["none"].T, "LayerNorm": record["layer_norm"].T}  # (16, 6) each
 
 # %%
 for lr, accuracy in zip(rates, swept["none"].mean(0), strict=True):
@@ -827,7 +815,7 @@ plot.lines(
     x="learning rate (SGD)",
     y="test accuracy after six epochs, %",
     caption="GRU of 32 units on digits in 16 steps, each rate run in 16 pairs on two splits; "
-    f"{runs.note('rnn_sweep', '16 seeds a rate')}.",
+    f"{evidence.note('rnn_sweep')}.",
     alt="Two curves over learning rates from 0.03 to 10. LayerNorm rises from 58 at 0.03 "
     "through 80, 91 and 93 to 94 at 3. None starts at 33, has 52 at 0.1, 76 at 0.3 and 90 at "
     "1, and meets LayerNorm at 3. At 10 both fall below 40.",

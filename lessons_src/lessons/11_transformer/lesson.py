@@ -3,7 +3,7 @@
 #
 # A language model of twelve layers reads words letter by letter and says which letter comes next. It exists twice, with the same batches and the same optimizer. In one, each normalization layer (*norm* for short) stands *after* a sum, in the other *before* a function.
 
-# %% tags=["record", "hide-input"]
+# %% tags=["hide-input"]
 # Imports.
 import functools
 import math
@@ -13,12 +13,12 @@ from torch import nn
 from torch.nn import functional as F
 
 # Not found? Open this notebook in the course's folder (make lab), or pip install the course.
-from lessonkit import check, data, explore, plot, runs, show, train
+from lessonkit import check, data, evidence, explore, plot, show
 from lessonkit.mine import LayerNorm  # lesson 4
 
 # %%
 # (settings, runs, evaluations) of recorded runs: two of the twenty settings, four seeds each
-losses = runs.recorded("transformer_gpt")["validation"].view(20, 4, 6)
+losses = evidence.load("transformer_gpt")["validation"]  # (20, 4, 6)
 show("norm after the sum:       loss after 150 steps", losses[3, :, -1], digits=2)
 show("norm before the function: loss after 150 steps", losses[2, :, -1], digits=2)
 
@@ -160,7 +160,7 @@ check.divided_by(divided_by)
 # Norms and MLPs treat every token alone. Only **attention** lets a token look at others: it sends a query $q$, and shows a key $k$ and a value $v$, rows of $d$ numbers. A softmax of all $q \cdot k/\sqrt d$ gives the weights of a mean of the values. In a **causal** model a token sees itself and the tokens before it. The folded cell has all this, in several **heads**, each with its share of the features. With it, a block takes one page:
 
 
-# %% tags=["export", "record", "hide-input"]
+# %% tags=["export", "hide-input"]
 # Attention, and attention with several heads.
 def attention(q, k, v, causal=True):
     """Every token gets a mean of the values that it may see, weighted by q · k.
@@ -195,7 +195,7 @@ class Attention(nn.Module):
         return self.out(mixed.transpose(1, 2).reshape(B, T, C))
 
 
-# %% tags=["export", "record"]
+# %% tags=["export"]
 class Block(nn.Module):
     """A Transformer block: attention between tokens, then an MLP on each, both with a skip.
 
@@ -224,7 +224,7 @@ class Block(nn.Module):
 # `nn.Identity()` does nothing, so under `"pre"` the last two lines are your `pre_ln`. A GPT stacks blocks between an **embedding** (a learned row of numbers for each letter and each position) and a linear layer that scores the next letter. Its matrices start as **Xavier** proposed, with the variance 2 / (inputs + outputs).
 
 
-# %% tags=["export", "record"]
+# %% tags=["export"]
 class CharGPT(nn.Module):
     """A GPT for letters: what comes next, at each position. With "pre", a final norm.
 
@@ -257,7 +257,7 @@ class CharGPT(nn.Module):
 # It reads 63,240 English words: a to z are 1 to 26, and 0 is the start and the end. `y` says what comes next, −100 where nothing is asked.
 
 
-# %% tags=["export", "record", "hide-input"]
+# %% tags=["export", "hide-input"]
 # Makes rows of numbers of words, and the loss.
 def encode(words, T=16):
     """Words as numbers: a to z are 1 to 26; 0 is the start, the end and the rest of the row.
@@ -378,9 +378,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch.transformer import CharGPT, batch, corpus, nats, training, validation
-from lessonkit import check, plot, runs, show, train
+from lessonkit import check, evidence, plot, show
 
-losses = runs.recorded("transformer_gpt")["validation"].view(20, 4, 6)
+losses = evidence.load("transformer_gpt")["validation"]  # (20, 4, 6)
 
 # %% [markdown]
 # **Recall 11.1:** a recurrent net has the hidden state `h` of shape (B, H) = (16, 32). LayerNorm normalizes it inside the loop. How many means does it take in one step?
@@ -646,80 +646,11 @@ for layers in (4, 16, 64):
 #
 # ### The rate, and warm-up
 #
-# The opening's runs are two of twenty settings with four seeds each, which the folded cell holds. **Warm-up** means that the rate rises from 0, here over the first 75 of 150 steps.
-
-# %% tags=["record", "hide-input"]
-# The twenty settings, and how one is trained.
-# layers, place, norm, learning rate, warm-up steps, initial weights, final norm
-settings = [
-    [6, "post", "LayerNorm", 3e-3, 0, "Xavier", True],
-    [6, "pre", "LayerNorm", 3e-3, 0, "Xavier", True],
-    [12, "pre", "LayerNorm", 3e-3, 0, "Xavier", True],
-    [12, "post", "LayerNorm", 3e-3, 0, "Xavier", True],
-    [12, "post", "LayerNorm", 3e-3, 75, "Xavier", True],
-    [12, None, "LayerNorm", 3e-3, 0, "Xavier", True],
-    [12, "pre", "LayerNorm", 3e-3, 0, "small embeddings", True],
-    [12, "post", "LayerNorm", 3e-3, 0, "small embeddings", True],
-    [12, "pre", "LayerNorm", 3e-3, 0, "small linears", True],
-    [12, "post", "LayerNorm", 3e-3, 0, "small linears", True],
-    [12, "pre", "LayerNorm", 3e-3, 0, "GPT-2", True],
-    [12, "post", "LayerNorm", 3e-3, 0, "GPT-2", True],
-    [12, "pre", "LayerNorm", 1e-3, 0, "Xavier", True],
-    [12, "post", "LayerNorm", 1e-3, 0, "Xavier", True],
-    [12, "post", "LayerNorm", 1e-3, 75, "Xavier", True],
-    [12, "pre", "LayerNorm", 1e-2, 0, "Xavier", True],
-    [12, "post", "LayerNorm", 1e-2, 0, "Xavier", True],
-    [12, "post", "LayerNorm", 1e-2, 75, "Xavier", True],
-    [12, "pre", "RMSNorm", 3e-3, 0, "Xavier", True],
-    [12, "pre", "LayerNorm", 3e-3, 0, "Xavier", False],
-]
-
-
-def start_as(gpt, start):
-    """Draw initial weights anew with a standard deviation of 0.02: those that start names."""
-    for name, module in gpt.named_modules():
-        kind = {nn.Linear: "small linears", nn.Embedding: "small embeddings"}.get(type(module))
-        if kind and start in (kind, "GPT-2"):
-            nn.init.normal_(module.weight, std=0.02)
-            if start == "GPT-2" and name.endswith(("attend.out", "mlp.2")):
-                with torch.no_grad():  # the last linear layer of a branch
-                    module.weight /= math.sqrt(2 * len(gpt.blocks))
-
-
-def gpt_run(run, settings):
-    """Run 4 s + k: setting s of the table with seed 100 + k. Returns 6 validation losses."""
-    layers, place, norm, rate, warm_up, start, final = settings[run // 4]
-
-    def model():
-        kind = {"LayerNorm": nn.LayerNorm, "RMSNorm": nn.RMSNorm}[norm]  # PyTorch's: faster
-        gpt = CharGPT(layers=layers, norm=kind, place=place)
-        start_as(gpt, start)
-        gpt.final = gpt.final if final else nn.Identity()
-        return gpt
-
-    history = train.compare(
-        {"gpt": model},
-        seeds=[100 + run % 4],
-        loss=nats,
-        batches=batch,
-        steps=150,
-        every=25,
-        evaluate={"validation": validation},
-        optimizer=lambda parameters: torch.optim.Adam(
-            parameters, lr=rate, betas=(0.9, 0.98), fused=True
-        ),
-        schedule=(lambda step: min(1.0, step / warm_up)) if warm_up else None,
-    )
-    return {"validation": history["gpt"]["validation"][0]}
-
-
-recorded = runs.load_or_run(
-    "transformer_gpt", gpt_run, seeds=range(80), tolerance=0.1, settings=settings
-)
+# The opening's runs are two of twenty recorded settings with four seeds each. **Warm-up** means that the rate rises from 0, here over the first 75 of 150 steps.
 
 # %% tags=["hide-input"]
 # Draws the loss over three rates.
-final = recorded["validation"].view(20, 4, 6)[:, :, -1]  # (settings, seeds)
+final = losses[:, :, -1]  # (settings, seeds)
 rows = {"Pre-LN": [12, 2, 15], "Post-LN": [13, 3, 16], "Post-LN + warm-up": [14, 4, 17]}
 plot.lines(
     [1e-3, 3e-3, 1e-2],
@@ -731,7 +662,7 @@ plot.lines(
     x="learning rate",
     y="nats a character after 150 steps",
     caption="Validation loss, 12 layers, Xavier's start; warm-up over the first 75 of 150 "
-    f"steps; {runs.note('transformer_gpt', '4 seeds a setting')}.",
+    f"steps; {evidence.note('transformer_gpt')}.",
     alt="Three curves over three learning rates. Pre-LN is near 2.4 at all of them. Post-LN is "
     "at 2.51 at 0.001 and near the letter frequencies, 2.94, from 0.003 on. With warm-up it "
     "goes from 2.52 over 2.57 to 2.95 at 0.01.",

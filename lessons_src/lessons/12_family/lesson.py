@@ -3,7 +3,7 @@
 #
 # Attention multiplies each query with each key ([lesson 11](11_transformer.ipynb)). If both grow during training, their products grow faster, so many models normalize both first. The two lines with `LayerNorm` are those of a published library ([zeta](https://github.com/kyegomez/zeta), `qkv_norm.py`).
 
-# %% tags=["hide-input", "record"]
+# %% tags=["hide-input"]
 # Imports.
 import copy
 
@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from fromscratch import CharGPT, encode  # lesson 11
 
 # Not found? Open this notebook in the course's folder (make lab), or pip install the course.
-from lessonkit import check, data, explore, plot, runs, show
+from lessonkit import check, data, evidence, explore, plot, show
 from lessonkit.mine import RMSNorm, layer_norm  # lessons 8 and 4
 
 
@@ -343,7 +343,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from fromscratch import CharGPT, encode  # lesson 11
-from lessonkit import check, data, plot, runs
+from lessonkit import check, data, evidence, plot
 from lessonkit.mine import layer_norm  # lesson 4
 
 # %% [markdown]
@@ -442,7 +442,7 @@ check.derf(Derf)
 # Does it train? Here is lesson 11's GPT, which learns to spell.
 
 
-# %% tags=["record", "hide-input"]
+# %% tags=["hide-input"]
 # Trains a GPT on words, and measures its loss.
 def train_gpt(norm, rate, run=0, steps=200):
     """Train a GPT of 6 blocks; return its loss on 2,000 unseen words (nats)."""
@@ -472,48 +472,10 @@ for layer in (nn.LayerNorm, Derf):
 # It does, a little behind LayerNorm. A single run says little, so the figure has eight of each, twice as long, at three rates.
 
 
-# %% tags=["record", "hide-input"]
-# Eight runs of four norms at three rates, recorded.
-class PointWise(nn.Module):
-    """In a norm's place: an S-shaped function of a x + s, then gain and bias."""
-
-    def __init__(self, width, function, shifted):
-        super().__init__()
-        self.function = function
-        self.alpha = nn.Parameter(torch.tensor(0.5))
-        self.shift = nn.Parameter(torch.tensor(0.0)) if shifted else 0.0
-        self.weight, self.bias = (
-            nn.Parameter(torch.ones(width)),
-            nn.Parameter(torch.zeros(width)),
-        )
-
-    def forward(self, x):
-        return self.weight * self.function(self.alpha * x + self.shift) + self.bias
-
-
-NORMS = {
-    "Derf": lambda width: PointWise(width, torch.erf, shifted=True),
-    "DyT": lambda width: PointWise(width, torch.tanh, shifted=False),
-    "RMSNorm": nn.RMSNorm,
-    "LayerNorm": nn.LayerNorm,
-}
-
-
-def gpt_rates_run(seed, rates):
-    """One training; seed: 12 settings, a norm and a rate each, for each of several runs."""
-    run, setting = divmod(seed, len(NORMS) * len(rates))
-    name, rate = list(NORMS)[setting // len(rates)], rates[setting % len(rates)]
-    return {"unseen": train_gpt(NORMS[name], rate, run)}
-
-
-RATES = [0.003, 0.006, 0.01]
-history = runs.load_or_run(
-    "gpt_rates", gpt_rates_run, seeds=range(96), tolerance=0.08, rates=RATES
-)
-
 # %% tags=["hide-input"]
 # Draws who leads, and who does at which rate.
-losses = history["unseen"].view(8, 4, 3)  # (run, norm, rate)
+RATES, NORMS = [0.003, 0.006, 0.01], ["Derf", "DyT", "RMSNorm", "LayerNorm"]
+losses = evidence.load("gpt_rates")["unseen"].permute(2, 0, 1)  # (run, norm, rate)
 gaps = {
     name: losses[:, i] - losses[:, 3] for i, name in enumerate(NORMS) if name != "LayerNorm"
 }
@@ -527,7 +489,7 @@ plot.lines(
     x="learning rate of Adam",
     y="loss minus LayerNorm's (nats)",
     caption="Loss on unseen words, minus that of LayerNorm with the same first weights and "
-    f"batches; {runs.note('gpt_rates', '8 pairs a point, 4 on each of two splits')}.",
+    f"batches; four runs on each of two splits; {evidence.note('gpt_rates')}.",
     alt="Three lines over the rates 0.003, 0.006 and 0.01; zero is LayerNorm. DyT falls from "
     "0.032 over 0.011 to -0.007, Derf from 0.036 over 0.018 to 0.004, RMSNorm stays within "
     "0.006 of zero.",

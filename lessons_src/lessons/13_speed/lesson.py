@@ -17,7 +17,7 @@ from numba import njit
 from torch.nn import functional as F
 
 # Not found? Open this notebook in the course's folder (make lab), or pip install the course.
-from lessonkit import check, plot, runs, show  # sets torch to one thread (LESSON_THREADS)
+from lessonkit import check, evidence, plot, show  # sets torch to one thread (LESSON_THREADS)
 
 g = torch.Generator().manual_seed(130)
 x, dy = torch.randn(2, 4096, 1024, generator=g)  # (rows, D) each
@@ -61,7 +61,7 @@ for name, layer in layers.items():
 # %%
 right, lines = layers["F.layer_norm"](*inputs), line_by_line(*inputs)
 print("the same numbers:", torch.allclose(lines, right, atol=1e-4))  # float32 rounds
-for cpu, ms in runs.timings().items():
+for cpu, ms in evidence.timings().items():
     slow, fast = (ms[name, 1, 4096, 1024][1] for name in ("centered squares", "F.layer_norm"))
     print(f"{cpu}: the seven lines took {slow / fast:.1f} times as long")
 
@@ -254,7 +254,7 @@ _in_copies(theirs)
 
 # %%
 names = "copy", "F.layer_norm", "centered squares"
-for cpu, ms in runs.timings().items():  # one thread, forward
+for cpu, ms in evidence.timings().items():  # one thread, forward
     copy, fused, lines = (ms[name, 1, 4096, 1024][0] for name in names)
     print(f"{cpu}, copies: F.layer_norm {fused / copy:.1f}, seven lines {lines / copy:.1f}")
 
@@ -455,7 +455,7 @@ from fromscratch.speed import (
     line_by_line,
     standardize,
 )
-from lessonkit import check, plot, runs, show
+from lessonkit import check, evidence, plot, show
 from lessonkit.mine import forward_rows
 
 g = torch.Generator().manual_seed(130)
@@ -704,7 +704,7 @@ _in_copies(both)
 # %%
 SHAPES = [(4096, 768), (16384, 256), (65536, 64), (1024, 4096)]
 print(f"{'rows × D':30}", *(f"{f'{rows}×{D}':>10}" for rows, D in SHAPES))
-for cpu, ms in runs.timings().items():
+for cpu, ms in evidence.timings().items():
     quotients = [
         ms["F.layer_norm", 1, *shape][1] / ms["fused, ordinary stores", 1, *shape][1]
         for shape in SHAPES
@@ -964,7 +964,7 @@ def quotients(ms, slow, fast, threads=1):
 y = torch.empty_like(x)  # (rows, D)
 copy_past(x.numpy(), y.numpy())
 print("the same numbers:", torch.equal(x, y))
-for cpu, ms in runs.timings().items():
+for cpu, ms in evidence.timings().items():
     times = quotients(ms, "copy", "copy past the caches")
     print(f"{cpu}:", *(f"{time:.2f}" for time in times))
 
@@ -1357,7 +1357,7 @@ print("y, dx, dweight and dbias agree with your loops:", *agree)
 
 # %% tags=["hide-input"]
 # Prints the recorded quotients.
-for cpu, ms in runs.timings().items():
+for cpu, ms in evidence.timings().items():
     for threads in (1, 2):
         ahead = quotients(ms, "F.layer_norm", "fused", threads)
         print(f"{cpu}, {threads} thread(s):", *(f"{item:.2f}" for item in ahead), end="; mean ")

@@ -1,0 +1,280 @@
+"""Evidence: what many runs have shown, recorded once in data/runs/NAME.json, and put into texts and figures from there.
+
+A function of a lesson's evidence.py makes a record: it takes a seed and returns numbers. `make runs` runs it for every
+seed and every setting of its grid (a few seeds on two splits, say), and a test repeats one run of each record. A lesson
+loads the numbers, and its text names them where they belong, so that nobody types one:
+
+    {rings.layer_norm:range}                 "97 to 99 %": the smallest and the largest of all runs
+    {rings[0.1].layer_norm:mean}             the mean at this point of the grid: a value for each of its arguments; * is
+                                             all of them. Also median, min, max, each (all of them), .1f for the digits,
+                                             last or [2] behind the key of a list: {rings.loss[-1]:range .2f}
+    {rings.layer_norm:count > 90}            in how many runs it is so; without a condition: in how many it is not 0
+    {rings:n} and {rings:runs}               "16", and "16 runs (8 seeds on each of 2 splits)"
+    {rings:again}                            how it is repeated, in how many minutes: so ends a text that names a record
+"""
+
+import csv
+import datetime
+import functools
+import itertools
+import json
+import math
+import operator
+import platform
+import re
+import statistics
+from pathlib import Path
+from typing import NamedTuple
+
+from lessonkit import places
+from lessonkit.shown import Told
+
+# torch and matplotlib are imported where they are used: the builder asks for texts alone, and starts at once without.
+
+FOLDER = places.data() / "runs"
+NAMED = re.compile(r"\{([a-z][a-z0-9_]{2,})(?:\[([^\]{}]*)\])?(?:\.([a-z]\w*)(?:\[(-?\d+)\])?)?(?::([^{}:]+))?\}")
+CONDITION = re.compile(r"count (<=|>=|<|>|=) (-?[\d.]+)")
+COMPARE = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge, "=": operator.eq}
+ONE = {"mean": statistics.fmean, "median": statistics.median, "min": min, "max": max}
+
+
+class EvidenceError(Told, RuntimeError):
+    """A record that is missing or damaged, or a text that asks it for what it does not hold. Says what to do."""
+
+
+class Recorder(NamedTuple):
+    """How a record is made. shows: {key: format and unit, as ".0f %"}. grid: {argument: its values}."""
+
+    function: object
+    seeds: list
+    grid: dict
+    shows: dict
+    tolerance: object
+
+
+def record(*, seeds, shows, tolerance, **grid):
+    """Make a function of evidence.py the recorder of data/runs/<its name>.json.
+
+    The function takes a seed, and arguments with defaults; torch's generator is seeded before each run. It returns a
+    dictionary of numbers and (nested) lists of numbers, with the same keys and lengths for every run.
+    seeds: whole numbers. grid: arguments of the function, each with the list of values for which all seeds are run; one
+        that is called `split` draws anew who trains and who tests.
+    shows: {key: how a text shows it, ".0f %" or ".2f nats"}; "" for one without a unit.
+    tolerance: how far a run on a different machine may be from the record, as an absolute difference: one number, or a
+        dictionary with one for each key.
+    """
+
+    def decorate(function):
+        # as they come back from JSON, where tuples become lists
+        values = json.loads(json.dumps(grid))
+        function.recorder = Recorder(function, list(seeds), values, shows, tolerance)
+        return function
+
+    return decorate
+
+
+def load(name):
+    """Return a record's numbers: {key: float64 tensor (values of each argument of the grid..., seeds, ...)}.
+
+    Raises EvidenceError if there is no such record.
+    """
+    import torch
+
+    from lessonkit import _threads  # noqa: F401  sets how many torch uses
+
+    head = _read(name)
+    shape = [*map(len, head["grid"].values()), len(head["seeds"])]
+    columns = {key: [row[key] for row in head["results"]] for key in head["results"][0]}
+    stacked = {key: torch.tensor(column, dtype=torch.float64) for key, column in columns.items()}
+    return {key: column.view(*shape, *column.shape[1:]) for key, column in stacked.items()}
+
+
+def note(name):
+    """Return what a caption says about a record: "recorded on 2026-11-20 (8 seeds, CPU, torch 2.13.0)"."""
+    head = _read(name)
+    machine = head["machine"]
+    return f"recorded on {head['date']} ({_runs(head)}, {machine['cpu']}, torch {machine['torch']})"
+
+
+def say(text):
+    """Return a text with the numbers that it names in braces, and no others: see the head of this module.
+
+    Raises EvidenceError for a record, a key, a setting or a form that is not there, and where a record is named and the
+    text does not say how many runs it has, by {NAME:again} or {NAME:runs}.
+    """
+    for name in sorted(named(text)):
+        _read(name)
+        if f"{{{name}:again}}" not in text and f"{{{name}:runs}}" not in text:
+            raise EvidenceError(
+                f"The text names the record {name} and does not say how many runs it has. End it with "
+                f"{{{name}:again}}, or say {{{name}:runs}}."
+            )
+    return NAMED.sub(lambda found: _said(*found.groups()) if _is_named(found) else found[0], text)
+
+
+def _is_named(found):
+    """Whether braces name a record: there is a key, or a form (LaTeX has neither in its braces)."""
+    return found[3] is not None or found[5] is not None
+
+
+def named(text):
+    """Return the names of the records that a text names, as a set."""
+    return {found[1] for found in NAMED.finditer(text) if _is_named(found)}
+
+
+def _said(name, point, key, at, form):
+    head, form = _read(name), form or "mean"
+    rows = _selected(name, head, point)
+    if key is None:
+        if form == "n":
+            return str(len(rows))
+        if form == "runs":
+            return _runs(head)
+        if form == "again":
+            minutes = max(1, round(head["seconds"] * len(head["results"]) / 60))
+            return f"{_runs(head).capitalize()}: `make runs ARGS={name}` repeats them in about {minutes} min."
+        raise EvidenceError(f"{{{name}:{form}}} is not known. Expected {name}:n, {name}:runs, {name}:again, or a key.")
+    values = _values(name, head, rows, key, at)
+    condition = CONDITION.fullmatch(form)
+    if condition or form == "count":
+        holds = COMPARE[condition[1]] if condition else operator.ne
+        return str(sum(holds(value, float(condition[2]) if condition else 0) for value in values))
+    kind, _, digits = form.partition(" ")
+    shown, _, unit = head["shows"][key].partition(" ")
+    if kind not in (*ONE, "range", "each"):
+        raise EvidenceError(
+            f"{{{name}.{key}:{form}}}: {kind!r} is not known. Expected {', '.join(ONE)}, range, each or count."
+        )
+    numbers = [min(values), max(values)] if kind == "range" else values if kind == "each" else [ONE[kind](values)]
+    texts = list(dict.fromkeys(_number(number, digits or shown) for number in numbers))
+    joined = " to ".join(texts) if kind == "range" else ", ".join(texts)
+    return f"{joined} {unit}" if unit else joined
+
+
+def _number(value, digits):
+    text = format(value, digits)
+    return "0" if not text.strip("-0.") and "e" not in text else text.replace("-", "−")
+
+
+def _selected(name, head, point):
+    """Return the results at a point of the grid: "post, GPT-2" names a value of each argument, * all of them."""
+    if point is None:
+        return head["results"]
+    wanted, grid = [part.strip() for part in point.split(",")], head["grid"]
+    if len(wanted) != len(grid):
+        raise EvidenceError(f"{name}[{point}] names {len(wanted)} values; its grid has {len(grid)}: {', '.join(grid)}.")
+    for part, (argument, values) in zip(wanted, grid.items(), strict=True):
+        if part not in ("*", *map(str, values)):
+            raise EvidenceError(f"{name}[{point}]: {argument} is never {part!r}. Expected one of {values}, or *.")
+    points = [place for place in itertools.product(*grid.values()) for _ in head["seeds"]]
+    fits = lambda place: all(part in ("*", str(value)) for part, value in zip(wanted, place, strict=True))
+    return [row for place, row in zip(points, head["results"], strict=True) if fits(place)]
+
+
+def _values(name, head, rows, key, at):
+    if key not in head["shows"]:
+        raise EvidenceError(f"{name} holds no {key!r} to show. It shows {', '.join(head['shows'])}.")
+    values = [row[key] for row in rows]
+    if at is not None:
+        values = [value[int(at)] for value in values]
+    if isinstance(values[0], list):
+        raise EvidenceError(f"{name}.{key} is a list of {len(values[0])} numbers. Say which: {name}.{key}[0].")
+    return values
+
+
+def _runs(head):
+    """Return how many runs a record has, and of what: "16 runs (8 seeds on each of 2 splits)"."""
+    seeds, grid = len(head["seeds"]), dict(head["grid"])
+    splits = len(grid.pop("split", [0]))
+    each = f"{seeds} seeds" + (f" on each of {splits} splits" if splits > 1 else "")
+    settings = math.prod(map(len, grid.values()))
+    if settings > 1:
+        return f"{settings} settings, each with {each}"
+    return each if splits == 1 else f"{seeds * splits} runs ({each})"
+
+
+@functools.lru_cache(100)
+def _parsed(path, changed):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _read(name):
+    path = FOLDER / f"{name}.json"
+    place = f"data/runs/{name}.json"
+    try:
+        return _parsed(path, path.stat().st_mtime_ns)
+    except FileNotFoundError:
+        raise EvidenceError(f"{place} is missing. Record it with `make runs ARGS={name}`.") from None
+    except ValueError:
+        raise EvidenceError(f"{place} is damaged. To restore it: git checkout -- {place}") from None
+
+
+def show(name, *keys, **where):
+    """Draw every single run of a record: a row for each point of its grid, a dot for each run.
+
+    keys: which of its numbers, a panel each; all that are no lists, three at most, if none is named.
+    where: arguments of the grid, each with the value to which the picture keeps.
+    """
+    from lessonkit import plot
+
+    head, numbers = _read(name), load(name)
+    keys = keys or [key for key in head["shows"] if not isinstance(head["results"][0][key], list)][:3]
+    places_ = [dict(zip(head["grid"], values, strict=True)) for values in itertools.product(*head["grid"].values())]
+    kept = [at for at, place in enumerate(places_) if all(place[key] == value for key, value in where.items())]
+    labels = [", ".join(str(value) for key, value in places_[at].items() if key not in where) or name for at in kept]
+
+    def draw(axes):
+        for ax, key in zip(axes, keys, strict=True):
+            for row, at in enumerate(kept):
+                values = numbers[key].reshape(len(places_), len(head["seeds"]))[at]
+                ax.scatter(values, [row] * len(values), s=22, alpha=0.7, linewidths=0, color=plot.COLORS["LayerNorm"])
+            ax.set(
+                yticks=range(len(kept)), yticklabels=labels, xlabel=f"{key} ({head['shows'][key].partition(' ')[2]})"
+            )
+            ax.set_ylim(len(kept) - 0.5, -0.5)
+
+    table = {key: numbers[key].reshape(len(places_), -1)[kept] for key in keys}
+    plot.figure(
+        draw,
+        ncols=len(keys),
+        sharey=True,
+        size=(8, 1.2 + 0.3 * len(kept)),
+        title=f"Every run of {name}",
+        caption=f"A dot is a run; {note(name)}.",
+        alt="; ".join(f"{key}: {value.min():.3g} to {value.max():.3g}" for key, value in table.items()),
+    )
+
+
+def timings():
+    """Return what `make bench` measured, the rows of data/bench.csv.
+
+    {processor: {(candidate, threads, rows, D): (forward, forward and backward)}}, milliseconds. A processor is its
+    name, the size of its last cache and the date, as text.
+    """
+    times = {}
+    with open(FOLDER.parent / "bench.csv", encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            name = " ".join(re.sub(r"\((R|TM)\)|Processor|CPU.*|\d+-Core.*", "", row["cpu"]).split())
+            processor_ = times.setdefault(f"{name}, {row['last_cache_mb']} MB, {row['date']}", {})
+            key = row["what"], int(row["threads"]), int(row["rows"]), int(row["D"])
+            processor_[key] = float(row["forward_ms"]), float(row["both_ms"])
+    return times
+
+
+def machine():
+    """Return the date and the machine, as a record keeps them."""
+    import torch
+
+    return {
+        "date": datetime.date.today().isoformat(),
+        "machine": {"cpu": processor(), "torch": torch.__version__, "threads": torch.get_num_threads()},
+    }
+
+
+def processor():
+    """Return the name of this machine's processor, as a record keeps it: "Intel(R) Xeon(R) Processor"."""
+    try:
+        names = re.findall(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:  # not Linux
+        names = []
+    return names[0].strip() if names else platform.processor() or platform.machine()
