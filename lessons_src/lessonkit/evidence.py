@@ -219,21 +219,22 @@ def show(name, *keys, **where):
 
     head, numbers = _read(name), load(name)
     keys = keys or [key for key in head["shows"] if not isinstance(head["results"][0][key], list)][:3]
-    places_ = [dict(zip(head["grid"], values, strict=True)) for values in itertools.product(*head["grid"].values())]
-    kept = [at for at, place in enumerate(places_) if all(place[key] == value for key, value in where.items())]
-    labels = [", ".join(str(value) for key, value in places_[at].items() if key not in where) or name for at in kept]
+    points = [dict(zip(head["grid"], values, strict=True)) for values in itertools.product(*head["grid"].values())]
+    kept = [at for at, place in enumerate(points) if all(place[key] == value for key, value in where.items())]
+    worded = lambda key, value: value if isinstance(value, str) else f"{key} {value}"
+    labels = [", ".join(worded(*pair) for pair in points[at].items() if pair[0] not in where) or name for at in kept]
 
     def draw(axes):
         for ax, key in zip(axes, keys, strict=True):
             for row, at in enumerate(kept):
-                values = numbers[key].reshape(len(places_), len(head["seeds"]))[at]
+                values = numbers[key].reshape(len(points), len(head["seeds"]))[at]
                 ax.scatter(values, [row] * len(values), s=22, alpha=0.7, linewidths=0, color=plot.COLORS["LayerNorm"])
             ax.set(
                 yticks=range(len(kept)), yticklabels=labels, xlabel=f"{key} ({head['shows'][key].partition(' ')[2]})"
             )
             ax.set_ylim(len(kept) - 0.5, -0.5)
 
-    table = {key: numbers[key].reshape(len(places_), -1)[kept] for key in keys}
+    table = {key: numbers[key].reshape(len(points), -1)[kept] for key in keys}
     plot.figure(
         draw,
         ncols=len(keys),
