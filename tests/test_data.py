@@ -31,6 +31,14 @@ def folder(tmp_path, monkeypatch):
     return shutil.copytree(SOURCE_FOLDER, tmp_path / "data", ignore=shutil.ignore_patterns("runs"))
 
 
+def test_settings_are_chosen_without_a_test_digit():
+    split = data.digits_split(3)
+    chosen = split.validating()
+    assert [len(part) for part in chosen] == [997, 997, 300, 300]
+    assert torch.equal(torch.cat([chosen.x_train, chosen.x_test]), split.x_train)
+    assert torch.equal(torch.cat([chosen.y_train, chosen.y_test]), split.y_train)
+
+
 def test_an_edit_in_place_harms_no_later_call():
     state, split = torch.get_rng_state(), data.digits_split()
     before = [part.clone() for part in split]

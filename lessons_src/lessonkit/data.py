@@ -34,6 +34,14 @@ class DigitsSplit(NamedTuple):
     x_test: torch.Tensor  # (500, 8, 8) float32, in train standard deviations
     y_test: torch.Tensor  # (500,) int64
 
+    def validating(self, count=300):
+        """Return a DigitsSplit in whose test part stand the last `count` training digits, and no test digit.
+
+        Settings are chosen on it, so that the test digits are looked at once, when nothing is left to choose.
+        """
+        x, y = self.x_train, self.y_train
+        return DigitsSplit(x[:-count], y[:-count], x[-count:], y[-count:])
+
 
 def _restore(*names):
     """Return the sentence that says how to get the files `names` back."""
