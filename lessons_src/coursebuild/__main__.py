@@ -33,7 +33,7 @@ def parser():
         "names", nargs="*", metavar="NAME", help="a lesson (02 or 02_statistics); with --runs, a record"
     )
     what = arguments.add_mutually_exclusive_group()
-    what.add_argument("--check", action="store_true", help="only say what is stale or broken; exit status 1 if any is")
+    what.add_argument("--check", action="store_true", help="only say what is stale (exit status 1) or broken (2)")
     what.add_argument("--no-kernel", action="store_true", help="write all that no kernel is needed for, of all lessons")
     what.add_argument("--runs", action="store_true", help="execute the cells tagged record, and write data/runs")
     return arguments
@@ -72,7 +72,7 @@ def _check(course, names):
     if stale:  # what is broken has its own way out
         only = f' ARGS="{" ".join(names)}"' if names else ""
         print(f"Run `make notebooks{only}` and commit what it changes.", file=sys.stderr)
-    return int(bool(broken or stale))
+    return 2 if broken else int(bool(stale))
 
 
 def _build(course, named):
