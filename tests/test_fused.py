@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch.autograd import gradgradcheck
 from torch.nn import functional as F
 
 from fromscratch import fused_layer_norm
@@ -27,53 +26,28 @@ def agree(arguments, tolerance, shape=None):
     return ours
 
 
-@pytest.fixture
-def two_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture
-def kernels(monkeypatch):
-    """The names of the kernels that were called."""
-    called, on_rows = [], lesson.on_rows
-    monkeypatch.setattr(
-        lesson, "on_rows", lambda kernel, *rest: called.append(kernel.__name__) or on_rows(kernel, *rest)
-    )
-    return called
-
-
-CASES = {  # what: x's shape, normalized_shape, whether large ones of its kind are written past the caches
-    "one row": ((5,), (5,), False),
-    "two axes": ((3, 5, 7), (5, 7), False),
-    "pieces and a half": ((8, 96), (96,), False),
-    "whole pieces": ((65, 128), (128,), True),
-    "no rows": ((0, 64), (64,), True),
+CASES = {  # what: (x's shape, normalized_shape)
+    "one row": ((5,), (5,)),
+    "two axes": ((3, 5, 7), (5, 7)),
+    "pieces and a half": ((8, 96), (96,)),
+    "whole pieces": ((65, 128), (128,)),
+    "no rows": ((0, 64), (64,)),
 }
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-8), (torch.float32, 4e-4)])
-@pytest.mark.parametrize("rows, shape, past", CASES.values(), ids=CASES)
-def test_output_and_gradients_are_pytorchs(rows, shape, past, dtype, tolerance, kernels, monkeypatch):
+@pytest.mark.parametrize("rows, shape", CASES.values(), ids=CASES)
+def test_output_and_gradients_are_pytorchs(rows, shape, dtype, tolerance, monkeypatch):
     arguments = draws(1, rows, rows, shape, shape, scale=3, offset=20, dtype=dtype)
     agree(arguments, tolerance, shape)
     agree(arguments[:2], tolerance, shape)  # neither gain nor bias
-    assert kernels == ["forward_rows", "backward_rows"] * 2
-    monkeypatch.setattr(lesson, "LARGE", 0)
+    monkeypatch.setattr(lesson, "LARGE", 0)  # past the caches
     agree(arguments, tolerance, shape)
-    assert kernels[4:] == (["forward_past_caches", "backward_past_caches"] if past else kernels[:2])
 
 
 def test_transposed_expanded_and_sliced_tensors():
     x, dy, weight, bias = draws(3, (5, 3, 2), (2, 3, 1), (10,), (10,))
     agree([x.transpose(0, 2), dy.expand(2, 3, 5), weight[::2], bias.flip(0)[:5]], 1e-9)  # steps other than 1
-
-
-def test_the_second_derivative():
-    leaves = [item.requires_grad_() for item in draws(6, (2, 5), (5,), (5,))]
-    assert gradgradcheck(lambda x, weight, bias: fused_layer_norm(x, 5, weight, bias, 0.1), leaves)
 
 
 def test_no_memory_but_the_results_is_written():
@@ -90,17 +64,22 @@ def test_no_memory_but_the_results_is_written():
 
 
 @pytest.mark.parametrize("rows, D, large", [(4096, 16, 2**21), (1, 40_000, 2**21), (600, 768, 0)])
-def test_any_number_of_threads_gives_the_same_bits(rows, D, large, two_threads, monkeypatch):
+def test_any_number_of_threads_gives_the_same_bits(rows, D, large, monkeypatch):
     monkeypatch.setattr(lesson, "LARGE", large)
-    arguments = draws(10, (rows, D), (rows, D), (D,), (D,), dtype=torch.float32, offset=3)
-    torch.set_num_threads(1)
-    alone = agree(arguments, 1e-3)  # sums of 4096 in 24 bits
-    for count in (2, 3, 5):
-        torch.set_num_threads(count)
-        assert all(map(torch.equal, alone, everything(fused_layer_norm, *arguments))), f"{count} threads: other bits"
+    arguments, before = (
+        draws(10, (rows, D), (rows, D), (D,), (D,), dtype=torch.float32, offset=3),
+        torch.get_num_threads(),
+    )
+    try:
+        torch.set_num_threads(1)
+        alone = agree(arguments, 1e-3)  # sums of 4096 in 24 bits
+        torch.set_num_threads(3)
+        assert all(map(torch.equal, alone, everything(fused_layer_norm, *arguments)))
+    finally:
+        torch.set_num_threads(before)
 
 
-def test_without_pytorchs_threads_one_does_the_work(two_threads, monkeypatch):
+def test_without_pytorchs_threads_one_does_the_work(monkeypatch):
     monkeypatch.setattr(lesson, "_parallel", None)
     agree(draws(12, (2048, 64), (2048, 64), (64,), (64,)), 1e-8)
 
