@@ -1,8 +1,7 @@
 """Every command that the documentation tells somebody to type does what is said, as it is typed.
 
 Read are the head of the Makefile, and of the pages for people every block of commands and every `make ...` in a line.
-Each is run in a copy of the repository, in which the environments are linked, one after the other: the lesson that
-`make lesson` writes is on the site as well. `.venv/bin/python -m pytest .ci` runs this.
+Each is run in a copy of the repository, one after the other: `.venv/bin/python -m pytest .ci` runs this.
 """
 
 import os
@@ -38,7 +37,6 @@ LEAVES = {  # what some of them write
 
 
 def documented():
-    """Return all commands that the documentation names, each once."""
     head = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\n\n")[0]
     lines = re.sub(r"^#\s*", "", head, flags=re.MULTILINE)
     found = re.findall(MAKE, lines)
@@ -57,7 +55,7 @@ RUN = [command for command in documented() if not any(re.fullmatch(pattern, comm
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory):
-    """Return a repository with all that this one has, uncommitted changes included, and what the examples name."""
+    """Return a copy of this repository, uncommitted changes included, with what the examples name."""
     root = tmp_path_factory.mktemp("course")
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *(f":!{name}" for name in LINKED)]
     for name in subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0"):

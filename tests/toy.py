@@ -1,7 +1,4 @@
-"""A tiny course in a temporary folder, for the tests of coursebuild.
-
-python -m tests.toy          build WHOLE, and store what the builder makes of it in toy_built.txt
-"""
+"""A tiny course for the tests of coursebuild. python -m tests.toy stores what is built of WHOLE in toy_built.txt."""
 
 import shutil
 import tempfile
@@ -48,7 +45,7 @@ def lesson(tmp_path, text):
 
 
 def refused(action, line, what, way_out, file="lessons_src/lessons/02_tiny/lesson.py"):
-    """Run action, which must be refused with its place, what is wrong there and a way out in the last sentence."""
+    """Run action, which must be refused with its place, what is wrong there, and behind that a way out."""
     with pytest.raises(source.LessonError) as caught:
         action()
     message = str(caught.value)
@@ -272,10 +269,7 @@ def build(root):
 
 
 def rendered(root):
-    """Return what was built of WHOLE as a text: both editions, and the module of fromscratch.
-
-    Of a cell in the solutions edition, the source stands there where it is not the learner's.
-    """
+    """Return what was built of WHOLE as a text: learner edition, what differs in the solutions edition, fromscratch."""
     lines, learner = [], {}
     for edition in ("learner", "solutions"):
         book = nbformat.read(whole(root).lessons[0].notebook(edition), as_version=4)
