@@ -1,17 +1,15 @@
-"""The data sets of the course: what a learner reads when a file is missing or damaged, and the script that makes one.
+"""The data sets of the course: what a learner reads when a file is missing or damaged.
 
 What the files hold is fixed by their sums, and seen in every lesson that reads them.
 """
 
 import hashlib
-import json
 import shutil
 
 import pytest
 import torch
 
 from lessonkit import data
-from tests.helpers import python
 
 FILES = {  # what loads them, and what it calls them
     "digits.npz": (data.digits, "1,797 images"),
@@ -68,16 +66,3 @@ def test_readme_says_the_sum_and_the_size_of_every_file():
         content = (SOURCE_FOLDER / name).read_bytes()
         [row] = [line for line in readme if "|" in line and f"`{name}`" in line]
         assert f"`{hashlib.sha256(content).hexdigest()}`" in row and f"{len(content):,} bytes" in row
-
-
-VERSIONED = {"layer_norm.pyc", "waves.png", "letter.gz", "letters.zip", "readings.sqlite", "layer_norm.onnx"}
-
-
-def test_the_corpus_made_again_is_the_one_shipped(tmp_path):
-    """But for the files that a program writes a little differently in another version."""
-    old = json.loads((SOURCE_FOLDER / "file_corpus.json").read_text("utf-8"))
-    output = python(SOURCE_FOLDER / "make_corpus.py", "--out", tmp_path)
-    text = (tmp_path / "file_corpus.json").read_bytes()
-    new = json.loads(text)
-    assert new.keys() == old.keys() and {name for name in new if new[name] != old[name]} <= VERSIONED
-    assert output == (tmp_path / "SHA256SUMS").read_text() == f"{hashlib.sha256(text).hexdigest()}  file_corpus.json\n"

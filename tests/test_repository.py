@@ -1,6 +1,5 @@
 """What a repository is expected to have, held against what it says of itself: versions, links, commands, pins."""
 
-import base64
 import json
 import re
 import subprocess
@@ -45,21 +44,6 @@ def test_the_guide_the_workflow_and_make_test_say_the_same_for_windows():
     workers = re.search(r"^WORKERS := (.*)$", text("Makefile"), re.MULTILINE)[1]
     of_make = re.search(r"-m pytest -q (.*--nbval.*) \$\(or", text("Makefile"))[1].replace("$(WORKERS)", workers)
     assert of_make in commands[-1]
-
-
-@pytest.mark.parametrize("name", [".github/workflows/test.yml", ".github/workflows/site.yml", "AGENTS.md"])
-def test_every_make_target_that_is_named_exists(name):  # .ci/test_commands.py runs what the pages for people name
-    named = re.findall(r"(?:[`\"]|run: )make ([a-z-]+)", text(name))
-    assert named and not [target for target in named if not re.search(rf"^{target}:", text("Makefile"), re.MULTILINE)]
-
-
-def test_the_readme_s_figure_is_one_of_the_course():
-    (path,) = re.findall(r"!\[[^]]+\]\(([^)]+\.png)\)", text("README.md"))
-    shown = base64.b64encode((ROOT / path).read_bytes()).decode()
-    notebooks = (notebook.read_text(encoding="utf-8") for notebook in (ROOT / "notebooks/solutions").glob("*.ipynb"))
-    assert any(shown in notebook for notebook in notebooks), (
-        f"{path} is in no notebook any more: save the new one there"
-    )
 
 
 def anchors(path):
