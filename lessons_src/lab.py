@@ -1,9 +1,9 @@
 """Open JupyterLab on the learner's own copies of the notebooks, on the first lesson that is not finished.
 
-    python lessons_src/lab.py [--new 03] [--again] [arguments for jupyter lab, like --no-browser --port=9999]
+    python lessons_src/lab.py [--new 03] [arguments for jupyter lab, like --no-browser --port=9999]
 
 Copies each learner notebook into work/ that is not there yet, and never overwrites one. --new 03 puts the present
-edition of lesson 3 beside an older copy of it; --again starts a server although one for this course is running.
+edition of lesson 3 beside an older copy of it.
 """
 
 import argparse
@@ -187,7 +187,6 @@ def main(arguments=None):
     """Do what the command line says; the server takes the place of this process."""
     parser = argparse.ArgumentParser(prog="make lab", add_help=False, allow_abbrev=False)  # --help is jupyter lab's
     parser.add_argument("--new", metavar="03")
-    parser.add_argument("--again", action="store_true")
     options, others = parser.parse_known_args(arguments)
     try:
         new = copy_missing()
@@ -197,10 +196,10 @@ def main(arguments=None):
     except LabError as error:
         print(error, file=sys.stderr)
         return 1
-    address = None if options.again else running()
+    address = running()
     if address:
         print(f"JupyterLab is already running for this course: {address}")
-        print('A second one on the same files could overwrite your work. If you want one: make lab ARGS="--again"')
+        print("A second one on the same files could overwrite your work. If you want one, stop the first.")
         return 0
     os.environ["PYTHONSTARTUP"] = str(SETTINGS / "startup.py")  # each kernel runs it first
     os.environ.setdefault("LESSON_WORK", str(ROOT / "work"))  # where kernels keep answers, see lessonkit/places.py
