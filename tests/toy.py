@@ -69,8 +69,6 @@ WHOLE = {
 # # 2 · Tiny
 #
 # [Lesson 1](01_one.ipynb), [data](../data/README.md "why"), ![](../data/a.png), <a href="../README.md">all</a>.
-#
-# [below]: ../LICENSE
 
 
 # %%
@@ -128,10 +126,6 @@ check.scale(Scale)
 # %%
 doubled = Scale()([1, 1, 1])
 show("doubled", doubled)
-
-# %%
-also = [item for item in doubled]
-sum(doubled)
 
 # %% tags=["exercise", "optional"]
 # Exercise 2.2 · ●○○○○ · 2 min
@@ -276,10 +270,12 @@ def rendered(root):
         lines.append(f"=== {edition}: {sorted(book.metadata)}, {book.metadata.language_info}")
         for cell in book.cells:
             about = [cell.id, cell.cell_type, *cell.metadata.pop("tags", []), *map(str, cell.metadata.items())]
-            about += [f"[{cell.execution_count}]"] if cell.get("execution_count") else []
-            lines.append(f"\n--- {' '.join(about)}")
-            lines += [cell.source] if learner.setdefault(cell.id, "") != cell.source else []
+            same = learner.setdefault(cell.id, "") == cell.source
             learner[cell.id] = cell.source
+            if same and not cell.get("outputs"):
+                continue
+            lines.append(f"\n--- {' '.join(about)}")
+            lines += [] if same else [cell.source]
             for out in cell.get("outputs", []):
                 text = out.get("text") or out.get("traceback") or f"{sorted(out.data)} {out.metadata}"
                 lines.append(f">>> {text} {out.get('data', {}).get('text/plain', '')}".strip())
