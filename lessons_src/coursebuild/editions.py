@@ -28,7 +28,7 @@ EDITIONS = ("learner", "solutions")
 BUDGET = {"lesson": 30, "cell": 10, "first output": 4}
 TRAINING = BUDGET | {"lesson": 90, "cell": 30}  # of a lesson that trains while one watches
 INVENTORY = re.compile(r"\]\((?=inventory_[ab]\.ipynb\))")  # has no solutions edition
-UPWARDS = re.compile(r"""(\]\(<?|^ *\[[^]]+\]: *<?|\b(?:href|src)=["'])\.\./""", re.MULTILINE)  # a link in Markdown
+UPWARDS = re.compile(r"""(\]\(<?|\b(?:href|src)=["'])\.\./""")  # a link in Markdown
 
 # JupyterLab shows the first line of a folded cell, and that line may not answer a prediction above or below it.
 FOLDED = "# Folded: this cell draws, checks or prepares. Run it like any other; click here to look inside."
