@@ -1,11 +1,7 @@
 """What nbval lets pass in a notebook and this course does not.
 
-nbval compares nothing in a cell that was never run, and a cell tagged raises-exception may raise anything, or nothing.
-So here:
-- a cell of a learner notebook may raise only YourTurn, or the very error that its twin in the solutions edition stores;
-- a cell of a solutions notebook has been run, and it raises if it is tagged raises-exception.
-
-And in which order the files are run, and with which kernels of the math libraries.
+A cell of a learner notebook may raise only YourTurn, or the very error that its twin in the solutions edition stores;
+a cell of a solutions notebook has been run, and it raises if it is tagged raises-exception.
 """
 
 import functools
@@ -21,12 +17,10 @@ os.environ["LESSON_WORK"] = "off"  # no kernel of a test uses, keeps or logs any
 
 
 def pytest_addoption(parser):
-    text = "compute with other kernels of the math libraries, as another processor would (coursebuild/notebooks.py)"
-    parser.addoption("--other-processor", action="store_true", help=text)
-    text = (
-        "leave out, of the lessons that train, what only repeats their build: learner editions, another processor's run"
-    )
-    parser.addoption("--quick", action="store_true", help=text)
+    other = "compute with other kernels of the math libraries, as another processor would"
+    parser.addoption("--other-processor", action="store_true", help=other)
+    quick = "leave out what only repeats the build of lessons that train: learner editions, another processor's run"
+    parser.addoption("--quick", action="store_true", help=quick)
     parser.addoption("--lesson", help="only the tests of this lesson and of its checks: its number, as 06")
 
 
@@ -40,10 +34,7 @@ def pytest_configure(config):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
-    """Return how many tests -n auto runs at once: three, since a worker waits while its kernel starts; four if it may.
-
-    Each needs up to a gigabyte.
-    """
+    """Return how many tests -n auto runs at once: three or four, since a worker waits while its kernel starts."""
     return 4 if (os.cpu_count() or 1) >= 4 else 3
 
 
@@ -95,7 +86,7 @@ def stored_errors(path):
 
 
 def refusal(path, cell, outputs):
-    """Return why a cell that was run just now is refused, None if it is not. outputs: what it has put out."""
+    """Return why a cell that has just put out outputs is refused, None if it is not."""
     raised = next(((out.ename, out.evalue) for out in outputs if out.output_type == "error"), None)
     if path.parent.name == "notebooks" and raised and raised[0] != "YourTurn":
         twin = path.parent / "solutions" / path.name

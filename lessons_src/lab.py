@@ -1,10 +1,9 @@
-"""Open JupyterLab on the learner's own copies of the notebooks.
+"""Open JupyterLab on the learner's own copies of the notebooks, on the first lesson that is not finished.
 
-    python lessons_src/lab.py [--new 03] [--again] [arguments for jupyter lab, like --no-browser --port=9999]
+    python lessons_src/lab.py [--new 03] [arguments for jupyter lab, like --no-browser --port=9999]
 
-Copies each learner notebook into work/ that is not there yet, and never overwrites one. Opens the first lesson whose
-exercises are not all right yet. --new 03 puts the present edition of lesson 3 beside an older copy of it; --again
-starts a server although one for this course is running.
+Copies each learner notebook into work/ that is not there yet, and never overwrites one. --new 03 puts the present
+edition of lesson 3 beside an older copy of it.
 """
 
 import argparse
@@ -35,7 +34,7 @@ class LabError(Exception):
 
 
 def copy_missing(root=ROOT):
-    """Copy the learner notebooks and the solutions that work/ does not hold yet; return the names of the lessons.
+    """Copy the notebooks that work/ does not hold yet; return the names of the learners' ones.
 
     A solutions notebook that nobody has edited is brought up to date as well.
     """
@@ -53,12 +52,12 @@ def copy_missing(root=ROOT):
 
 
 def older(root=ROOT):
-    """Return the names of the lessons whose copy in work/ was made from an older edition than notebooks/ holds."""
+    """Return the names of the notebooks whose copy in work/ is of an older edition."""
     return [path.name for path, mine in _copies(root) if _state(mine)[0] not in (None, _state(path)[0])]
 
 
 def news(new, root=ROOT):
-    """Return lines that say which notebooks were copied just now, and which copies are older than the course."""
+    """Return lines that say how many notebooks are new, and which copies are older than the course."""
     copied = f"work/: {len(new)} new notebook{'s' if len(new) > 1 else ''} copied; what was there is as you left it."
     return [copied] * bool(new) + [
         f"work/{name} was copied from an older edition of the course, and stays as it is. To get the new one beside "
@@ -93,7 +92,7 @@ def _called(stem):
 
 
 def _copy(path, title=""):
-    """Return the text of a notebook as work/ gets it: with the kernel's language, and with title behind its heading."""
+    """Return the text of a notebook as work/ gets it, with title behind its heading."""
     notebook = json.loads(path.read_text(encoding="utf-8"))
     notebook["metadata"]["language_info"] = LANGUAGE
     if title:
@@ -113,9 +112,9 @@ def _fingerprint(notebook):
 
 
 def _state(path):
-    """Return (the edition of a lesson that a notebook was made from, whether it was edited since).
+    """Return (the edition that a notebook was made from, whether it was edited since); a damaged file's is None.
 
-    An edition is the fingerprint of the cells that the builder wrote. A damaged file counts as edited, and has None.
+    An edition is the fingerprint of the cells that the builder wrote.
     """
     try:
         notebook = json.loads(path.read_text(encoding="utf-8"))
@@ -128,7 +127,7 @@ def _state(path):
 def _write(path, text):
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")  # on a full disk no half of a lesson is left, which would never be replaced
+        part = path.with_suffix(".part")  # on a full disk no half of a lesson is left
         try:
             part.write_text(text, encoding="utf-8", newline="\n")
             part.replace(path)
@@ -136,13 +135,13 @@ def _write(path, text):
             part.unlink(missing_ok=True)
     except OSError as error:
         raise LabError(
-            f"{path} cannot be written ({error.strerror}). Your copies of the lessons live in that folder: make it "
-            "writable, or copy the course to a place of your own."
+            f"{path} cannot be written ({error.strerror}). Your copies of the lessons live there: make it writable, or "
+            "copy the course to a place of your own."
         ) from None
 
 
 def opens_on(root=ROOT, folder=course.FOLDER):
-    """Return (the file in work/ to open: the first lesson that is not finished, else the last; how far it all is).
+    """Return (the file in work/ to open: the first lesson that is not finished, else the last; lines on how far it is).
 
     root: the folder that holds work/, a learner's home for example. folder: of the lessons' manifests.
     """
@@ -169,16 +168,11 @@ def running():
 
 
 def command(arguments, open_on):
-    """Return the command that starts the server on a file of work/; its root is the repository, so links to data/ work.
-
-    arguments: what JupyterLab gets beside its settings.
-    """
+    """Return the command that starts the server on a file of work/. Its root is the repository: links to data/ work."""
     fixed = [
         f"--ServerApp.root_dir={ROOT}",
         f"--LabApp.default_url=/lab/tree/work/{open_on}",
-        # Holds overrides.json: no pop-ups about news and updates, saves every 15 s, long lines wrap, Markdown files
-        # open as pages. Its page_config.json keeps jupytext's menu away, and the next line its server part: it would
-        # open a lesson's source, solutions and all, as a notebook.
+        # No pop-ups, saves every 15 s, Markdown opens as pages. jupytext would open a source, solutions and all.
         f"--LabApp.app_settings_dir={ROOT / 'lessons_src' / 'lab_settings'}",
         "--ServerApp.jpserver_extensions={'jupyterlab_jupytext': False}",
         "--LabApp.news_url=",
@@ -193,7 +187,6 @@ def main(arguments=None):
     """Do what the command line says; the server takes the place of this process."""
     parser = argparse.ArgumentParser(prog="make lab", add_help=False, allow_abbrev=False)  # --help is jupyter lab's
     parser.add_argument("--new", metavar="03")
-    parser.add_argument("--again", action="store_true")
     options, others = parser.parse_known_args(arguments)
     try:
         new = copy_missing()
@@ -203,10 +196,10 @@ def main(arguments=None):
     except LabError as error:
         print(error, file=sys.stderr)
         return 1
-    address = None if options.again else running()
+    address = running()
     if address:
         print(f"JupyterLab is already running for this course: {address}")
-        print('A second one on the same files could overwrite your work. If you want one: make lab ARGS="--again"')
+        print("A second one on the same files could overwrite your work. If you want one, stop the first.")
         return 0
     os.environ["PYTHONSTARTUP"] = str(SETTINGS / "startup.py")  # each kernel runs it first
     os.environ.setdefault("LESSON_WORK", str(ROOT / "work"))  # where kernels keep answers, see lessonkit/places.py

@@ -1,4 +1,4 @@
-"""What several tests share: where things lie, random numbers, kernels, and all answers with what is done to them."""
+"""What several tests share: lessons, random numbers, kernels, and all answers with what is done to them."""
 
 import contextlib
 import functools
@@ -12,6 +12,7 @@ import warnings
 from pathlib import Path
 
 import nbformat
+import pytest
 import torch
 from IPython.core.interactiveshell import InteractiveShell
 from nbclient import NotebookClient
@@ -33,16 +34,17 @@ REFERENCE = next(path for path in others if path not in SOURCES)  # tables to lo
 
 @functools.cache
 def the_course():
-    """Return the Sources as it is now: read once by each process, since reading fifteen lessons takes seconds."""
+    """Return the Sources as it is now."""
     return sources.load(ROOT)
 
 
 @functools.cache
 def read(path):
     """Return a lesson of the course, in which nothing is wrong."""
-    sources = [lesson for lesson in the_course().lessons if lesson.path == path]
-    assert sources, [str(error) for error in the_course().errors]
-    return sources[0]
+    for lesson in the_course().lessons:
+        if lesson.path == path:
+            return lesson
+    pytest.fail("\n".join(map(str, the_course().errors)), pytrace=False)
 
 
 @functools.cache
@@ -59,7 +61,7 @@ def within_budget(fits, message):
 
 
 def draws(seed, *shapes, dtype=torch.float64, scale=1.0, offset=0.0):
-    """Return one tensor a shape, all from one generator; the first is scaled and moved."""
+    """Return a tensor for each shape; the first is scaled and moved."""
     generator = torch.Generator().manual_seed(seed)
     first, *others = (torch.randn(shape, dtype=torch.float64, generator=generator) for shape in shapes)
     return [(scale * first + offset).to(dtype), *(item.to(dtype) for item in others)]
@@ -69,7 +71,7 @@ def draws(seed, *shapes, dtype=torch.float64, scale=1.0, offset=0.0):
 
 
 def executed(sources, folder, **environment):
-    """Run code in a kernel that starts in a folder and is no learner's; return its cells. Errors are outputs."""
+    """Run code in a kernel that starts in a folder; return its cells. Errors are outputs."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
     client = NotebookClient(notebook, timeout=300, allow_errors=True, resources={"metadata": {"path": str(folder)}})
     client.execute(env={name: os.environ[name] for name in os.environ if "LESSON_" not in name} | environment)
@@ -110,7 +112,7 @@ def first_right(answers):
 
 
 def misconceptions_of(name, right):
-    """Return the misconceptions that check.NAME looks for, each once, in order. right: an answer that it accepts."""
+    """Return the misconceptions that check.NAME looks for, each once. right: an answer that it accepts."""
     with listening() as heard, contextlib.redirect_stdout(io.StringIO()):
         getattr(check, name)(right)
     return list(dict.fromkeys(heard))
@@ -149,8 +151,7 @@ WHOLE = {  # in place of an answer
     "its result instead of itself": lambda right: torch.zeros(2, 3),
     "a layer instead of its class": lambda right: nn.Identity(),
 }
-CHANGES_INPUT = "changes its input"
-FAULTS = [*RESULTS, CHANGES_INPUT, *WHOLE]
+FAULTS = [*RESULTS, "changes its input", *WHOLE]
 
 
 def faulty(right, what):

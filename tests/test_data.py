@@ -1,18 +1,15 @@
-"""The data sets of the course: what a learner reads when a file is missing or damaged, and the script that makes one.
+"""The data sets of the course: what a learner reads when a file is missing or damaged.
 
 What the files hold is fixed by their sums, and seen in every lesson that reads them.
 """
 
-import contextlib
 import hashlib
-import json
 import shutil
 
 import pytest
 import torch
 
 from lessonkit import data
-from tests.helpers import python
 
 FILES = {  # what loads them, and what it calls them
     "digits.npz": (data.digits, "1,797 images"),
@@ -47,9 +44,8 @@ def test_an_edit_in_place_harms_no_later_call():
     assert torch.equal(split.x_test, before[2])
     torch.testing.assert_close([*data.digits_split()], before, rtol=0, atol=0)
     assert torch.equal(torch.get_rng_state(), state), "the split must leave the global generator alone"
-    for load in (data.words, data.magika_labels, data.file_corpus):
-        load().clear()
-        assert load()
+    data.words().clear()
+    assert data.words()
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -72,35 +68,9 @@ def test_a_missing_and_a_damaged_file_are_named_with_the_way_out(folder, name):
         assert caught.value.__cause__ is caught.value.__context__ is None, "a second traceback would show"
 
 
-@pytest.mark.parametrize(
-    "old, new",
-    [(b"digits", b"letters"), (b"", b"\xff"), (b"\n", b"\r\n")],
-    ids=["another file", "no text", "line ends of Windows"],
-)
-def test_sums_that_are_damaged_are_named_and_line_ends_do_no_harm(folder, old, new):
-    sums = folder / "SHA256SUMS"
-    sums.write_bytes(sums.read_bytes().replace(old, new))
-    wrong = pytest.raises(data.DataFileError, match="none in SHA256SUMS.*git checkout")
-    with contextlib.nullcontext() if old == b"\n" else wrong:
-        data.digits_split()
-
-
 def test_readme_says_the_sum_and_the_size_of_every_file():
     readme = (SOURCE_FOLDER / "README.md").read_text(encoding="utf-8").splitlines()
     for name in FILES:
         content = (SOURCE_FOLDER / name).read_bytes()
         [row] = [line for line in readme if "|" in line and f"`{name}`" in line]
         assert f"`{hashlib.sha256(content).hexdigest()}`" in row and f"{len(content):,} bytes" in row
-
-
-VERSIONED = {"layer_norm.pyc", "waves.png", "letter.gz", "letters.zip", "readings.sqlite", "layer_norm.onnx"}
-
-
-def test_the_corpus_made_again_is_the_one_shipped(tmp_path):
-    """But for the files that a program writes a little differently in another version."""
-    old = json.loads((SOURCE_FOLDER / "file_corpus.json").read_text("utf-8"))
-    output = python(SOURCE_FOLDER / "make_corpus.py", "--out", tmp_path)
-    text = (tmp_path / "file_corpus.json").read_bytes()
-    new = json.loads(text)
-    assert new.keys() == old.keys() and {name for name in new if new[name] != old[name]} <= VERSIONED
-    assert output == (tmp_path / "SHA256SUMS").read_text() == f"{hashlib.sha256(text).hexdigest()}  file_corpus.json\n"

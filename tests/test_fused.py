@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch.autograd import gradgradcheck
 from torch.nn import functional as F
 
 from fromscratch import fused_layer_norm
@@ -27,92 +26,28 @@ def agree(arguments, tolerance, shape=None):
     return ours
 
 
-@pytest.fixture
-def two_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture
-def kernels(monkeypatch):
-    """The names of the kernels that were called."""
-    called, on_rows = [], lesson.on_rows
-    monkeypatch.setattr(
-        lesson, "on_rows", lambda kernel, *rest: called.append(kernel.__name__) or on_rows(kernel, *rest)
-    )
-    return called
-
-
-CASES = {  # what: x's shape, normalized_shape, whether large ones of its kind are written past the caches
-    "rows": ((600, 7), (7,), False),
-    "one row": ((5,), torch.Size([5]), False),
-    "two axes": ((3, 5, 7), (5, 7), False),
-    "pieces and a half": ((8, 96), (96,), False),
-    "whole pieces": ((65, 128), (128,), True),
-    "whole pieces of three axes": ((2, 3, 192), (192,), True),
-    "whole pieces, no rows": ((0, 64), (64,), True),
+CASES = {  # what: (x's shape, normalized_shape)
+    "one row": ((5,), (5,)),
+    "two axes": ((3, 5, 7), (5, 7)),
+    "pieces and a half": ((8, 96), (96,)),
+    "whole pieces": ((65, 128), (128,)),
+    "no rows": ((0, 64), (64,)),
 }
 
 
-@pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-8), (torch.float32, 4e-4)])  # sums of 600 in 24 bits
-@pytest.mark.parametrize("rows, shape, past", CASES.values(), ids=CASES)
-def test_output_and_gradients_are_pytorchs(rows, shape, past, dtype, tolerance, kernels, monkeypatch):
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-8), (torch.float32, 4e-4)])
+@pytest.mark.parametrize("rows, shape", CASES.values(), ids=CASES)
+def test_output_and_gradients_are_pytorchs(rows, shape, dtype, tolerance, monkeypatch):
     arguments = draws(1, rows, rows, shape, shape, scale=3, offset=20, dtype=dtype)
     agree(arguments, tolerance, shape)
     agree(arguments[:2], tolerance, shape)  # neither gain nor bias
-    assert kernels == ["forward_rows", "backward_rows"] * 2
-    monkeypatch.setattr(lesson, "LARGE", 0)
+    monkeypatch.setattr(lesson, "LARGE", 0)  # past the caches
     agree(arguments, tolerance, shape)
-    assert kernels[4:] == (["forward_past_caches", "backward_past_caches"] if past else kernels[:2])
 
 
 def test_transposed_expanded_and_sliced_tensors():
     x, dy, weight, bias = draws(3, (5, 3, 2), (2, 3, 1), (10,), (10,))
-    x = x.transpose(0, 2)
-    agree([x, dy.expand(2, 3, 5), weight[::2], bias.flip(0)[:5]], 1e-9)  # steps other than 1
-    assert fused_layer_norm(x, 5).is_contiguous() and fused_layer_norm(torch.empty(2, 0, 4), (0, 4)).shape == (2, 0, 4)
-
-
-def test_the_second_derivative():
-    leaves = [item.requires_grad_() for item in draws(6, (2, 5), (5,), (5,))]
-    assert gradgradcheck(lambda x, weight, bias: fused_layer_norm(x, 5, weight, bias, 0.1), leaves)
-
-
-def test_gradients_only_where_they_are_needed_and_no_memory_but_their_own():
-    x, weight, bias = draws(8, (700, 64), (64,), (64,))
-    before, kept = x.clone(), []
-    x.requires_grad_()
-    with torch.autograd.graph.saved_tensors_hooks(lambda item: kept.append(item) or item, lambda item: item):
-        fused_layer_norm(x, 64, weight, bias).square().sum().backward()
-    large = {item.data_ptr() for item in kept if item.numel() >= x.numel()}
-    assert x.grad is not None and weight.grad is None and torch.equal(x.detach(), before)
-    assert len(large - {x.data_ptr()}) <= 1, "x, and what square keeps"
-
-
-@pytest.mark.parametrize("rows, D, large", [(128, 4096, 2**21), (250, 768, 0), (8192, 64, 0)])
-@pytest.mark.parametrize("offset", [0, 1e5])
-# Not fewer rows than two blocks: within one block PyTorch in two threads adds up half as many numbers in a row.
-def test_float32_is_no_further_from_the_truth_than_pytorch(rows, D, large, offset, two_threads, monkeypatch):
-    monkeypatch.setattr(lesson, "LARGE", large)
-    arguments = draws(9, (rows, D), (rows, D), (D,), (D,), dtype=torch.float32, offset=offset)
-    truth = everything(F.layer_norm, *(item.double() for item in arguments))
-    both = (everything(layer, *arguments) for layer in (fused_layer_norm, F.layer_norm))
-    for mine, theirs, right in zip(*both, truth, strict=True):
-        mine, theirs = ((item - right).norm() / right.norm() for item in (mine, theirs))
-        # In fact at most 1.01 times, and up to 40,000 times smaller. (Loops compiled for SSE2 alone, without
-        # fused multiply-add, come to 1.3 times at D = 4096 and offset 0.)
-        assert mine < 5e-7 and mine < 1.1 * theirs  # 2^-24 = 6e-8
-
-
-@pytest.mark.parametrize("D", [4, 64])
-def test_nan_and_inf_stay_in_their_row(D, monkeypatch):
-    monkeypatch.setattr(lesson, "LARGE", 0)
-    x, bias = torch.ones(4, D), torch.arange(float(D))
-    x[0, 1], x[1, 2] = float("nan"), float("inf")
-    y = fused_layer_norm(x, D, bias=bias)
-    assert y[:2].isnan().all() and torch.equal(y[2:], bias.expand(2, D)) and fused_layer_norm(x, D, eps=0).isnan().all()
+    agree([x.transpose(0, 2), dy.expand(2, 3, 5), weight[::2], bias.flip(0)[:5]], 1e-9)  # steps other than 1
 
 
 def test_no_memory_but_the_results_is_written():
@@ -128,24 +63,23 @@ def test_no_memory_but_the_results_is_written():
     assert (y[:24] == x).all() and (y[24:] == 0).all()
 
 
-SIZES = [(4096, 16, 2**21), (513, 512, 2**21), (1, 40_000, 2**21), (600, 768, 0), (3, 64, 0)]
-
-
-@pytest.mark.parametrize("rows, D, large", SIZES)
-def test_any_number_of_threads_gives_the_same_bits(rows, D, large, two_threads, monkeypatch):
+@pytest.mark.parametrize("rows, D, large", [(4096, 16, 2**21), (1, 40_000, 2**21), (600, 768, 0)])
+def test_any_number_of_threads_gives_the_same_bits(rows, D, large, monkeypatch):
     monkeypatch.setattr(lesson, "LARGE", large)
-    arguments = draws(10, (rows, D), (rows, D), (D,), (D,), dtype=torch.float32, offset=3)
-    torch.set_num_threads(1)
-    alone = agree(arguments, 1e-3)  # sums of 4096 in 24 bits
-    for count in (2, 3, 5):
-        torch.set_num_threads(count)
-        assert all(map(torch.equal, alone, everything(fused_layer_norm, *arguments))), f"{count} threads: other bits"
+    arguments, before = (
+        draws(10, (rows, D), (rows, D), (D,), (D,), dtype=torch.float32, offset=3),
+        torch.get_num_threads(),
+    )
+    try:
+        torch.set_num_threads(1)
+        alone = agree(arguments, 1e-3)  # sums of 4096 in 24 bits
+        torch.set_num_threads(3)
+        assert all(map(torch.equal, alone, everything(fused_layer_norm, *arguments)))
+    finally:
+        torch.set_num_threads(before)
 
 
-def test_without_pytorchs_threads_one_does_the_work(two_threads, monkeypatch):
-    with monkeypatch.context() as nowhere:
-        nowhere.setattr(Path, "glob", lambda *_: [])
-        assert lesson._torchs_openmp() is None
+def test_without_pytorchs_threads_one_does_the_work(monkeypatch):
     monkeypatch.setattr(lesson, "_parallel", None)
     agree(draws(12, (2048, 64), (2048, 64), (64,), (64,)), 1e-8)
 
@@ -154,13 +88,13 @@ def test_without_pytorchs_threads_one_does_the_work(two_threads, monkeypatch):
     "change, error, words",
     [
         ({"x": torch.zeros(2, 4).half()}, TypeError, "but x is"),
-        *[({"normalized_shape": shape}, ValueError, "what x's shape ends with") for shape in (5, (3, 2, 4), ())],
+        ({"normalized_shape": 5}, ValueError, "what x's shape ends with"),
         ({"bias": torch.ones(1, 4)}, ValueError, "bias must have shape"),
         ({"weight": torch.ones(4).double()}, ValueError, "weight must have shape"),
         ({"x": torch.zeros(2, 4, device="meta")}, ValueError, "works on the CPU"),
     ],
 )
-def test_what_does_not_fit_is_refused(change, error, words):
+def test_what_would_read_past_an_array_is_refused(change, error, words):
     with pytest.raises(error, match=words):
         fused_layer_norm(**{"x": torch.zeros(2, 4), "normalized_shape": 4} | change)
 

@@ -3,7 +3,9 @@
 import ast
 import builtins
 import functools
+import importlib
 import io
+import itertools
 import json
 import re
 import subprocess
@@ -15,14 +17,13 @@ import pytest
 from coursebuild import editions, minutes
 from coursebuild.source import blank
 from lessonkit.program import modules, names
-from tests.helpers import EVERY, REFERENCE, ROOT, SITTING, SOURCES, known, read, within_budget
+from tests.helpers import EVERY, ROOT, SITTING, SOURCES, all_answers, known, read, within_budget
 
 TEACHING, DEFINITION, TO_WRITE, WIDTH = 12, 30, 10, 96  # lines of code, characters in one
 ENDING = ["Take-away", "On your own", "Further reading"]
 PAUSE = "What you have now"  # ends the first sitting
-# Lesson 0 has no frame, figures and checks of the kit, its questions are folds, and it is the first, so that it recalls
-# nothing. All other rules for lessons hold there as well.
-WITH_LESSON_0, WITH_REFERENCE = [SITTING, *SOURCES], [*SOURCES, REFERENCE]
+# Lesson 0 has no frame, figures and checks of the kit. All other rules for lessons hold there as well.
+WITH_LESSON_0 = [SITTING, *SOURCES]
 
 
 def rule(pages=WITH_LESSON_0):
@@ -46,11 +47,11 @@ def none_of(odd, expected):
     assert not odd, "\n".join([expected, *map(str, odd)])
 
 
-def out_of_order(what, numbers, path, way_out):
+def out_of_order(what, numbers, path):
     """Yield a problem unless the exercises, sections or questions of a lesson are numbered 4.1, 4.2, ..."""
     expected = [f"{known(path).number}.{n + 1}" for n in range(len(numbers))]
     if numbers != expected:
-        yield None, f"The {what} are numbered {numbers}, expected {expected}. {way_out}"
+        yield None, f"The {what} are numbered {numbers}, expected {expected}. Renumber them, in words.md as well."
 
 
 def test_lessons_are_numbered_without_gaps():
@@ -77,7 +78,7 @@ def code_lines(source):
 
 @rule()
 def test_cells_are_short(path):
-    """A cell that teaches fits a screen with its output; in an export or a definition a wrapped line counts once."""
+    """In an export or a definition a wrapped line counts once."""
     for cell in read(path).code():
         solution = blank(read(path), cell)[1]
         body = ast.parse(solution).body
@@ -132,15 +133,10 @@ def test_the_frame(path):
     for title in numbered:
         if not re.match(r"\d+\.\d+ \S", title):
             yield None, f"A section is called like '{known(path).number}.1 Two numbers'. Number this one: {title}"
-    yield from out_of_order("sections", [title.split()[0] for title in numbered], path, "Renumber them.")
-
-
-@rule()
-def test_a_lesson_opens_with_what_breaks(path):
-    cells = read(path).cells
-    first = next((at for at, cell in enumerate(cells[:4]) if cell.type == "code"), None)
-    if first is None or any("**You'll be able to**" in cell.source for cell in cells[:first]):
-        yield cells[0], "Something fails in one of the first four cells, before the frame. Begin with it."
+    yield from out_of_order("sections", [title.split()[0] for title in numbered], path)
+    before = itertools.takewhile(lambda cell: "**You'll be able to**" not in cell.source, read(path).cells[:4])
+    if not any(cell.type == "code" for cell in before):
+        yield None, "Something fails in one of the first four cells, before the frame. Begin with it."
 
 
 @rule()
@@ -148,10 +144,10 @@ def test_predictions_and_recall(path):
     questions = known(path).questions
     rights = {[option["right"] for option in question.options].index(True) for question in questions}
     if len(questions) > 3 and len(rights) == 1:
-        yield None, f"The right option of all {len(questions)} questions has one place. Change the order in some."
+        yield None, "The right option of all questions has one place. Change the order in some."
     for kind in ("Predict", "Recall"):
         numbers = [question.number for question in questions if question.kind == kind]
-        yield from out_of_order(f"questions '{kind}'", numbers, path, "Renumber them, and their lines in words.md.")
+        yield from out_of_order(f"questions '{kind}'", numbers, path)
     for cell in prose(path):
         if re.search(r"^\*\*Predict[^*\d]*\*\*", cell.source, re.MULTILINE):
             yield cell, "This prediction has no number, so nobody can answer it. Write **Predict 4.2:**, options below."
@@ -160,9 +156,8 @@ def test_predictions_and_recall(path):
 @rule(SOURCES)
 def test_the_minutes_are_the_models(path):
     parts, budget = minutes.sittings(known(path)), minutes.BUDGET
-    way_out = f"Leave a part out, or begin a paragraph with '{minutes.STOP}:**' where the first of two sittings ends."
     for what, takes in {"lesson": sum(parts), "sitting": max(parts)}.items():
-        message = f"{path.stem}: a {what} takes {takes:.0f} min, expected at most {budget[what]}. {way_out}"
+        message = f"{path.stem}: a {what} takes {takes:.0f} min, expected at most {budget[what]}. Leave a part out."
         within_budget(takes <= budget[what], message)
     for line in minutes.wrong(known(path)):
         yield None, line
@@ -170,10 +165,7 @@ def test_the_minutes_are_the_models(path):
 
 @rule(SOURCES)
 def test_one_cell_leads_back_into_the_second_sitting(path):
-    """It binds all that the cells after it read, and the answers to the exercises among them.
-
-    Answers of the first sitting come from lessonkit.mine: not everybody has kept them.
-    """
+    """It binds all that the cells after it read."""
     source, cells = read(path), read(path).code()
     backs = [at for at, cell in enumerate(cells) if "way-back" in cell.tags]
     wanted = len(minutes.sittings(known(path))) - 1
@@ -207,11 +199,10 @@ CONTRACTION = re.compile(r"\b\w+n't\b|\b(?:it|that|what|there|let|here)'s\b|\bI'
 
 @rule(EVERY)
 def test_prose(path):
-    """JupyterLab's anchors keep every character: a minus sign or a formula in a heading cannot be linked to."""
     for cell in prose(path):
         for line in outside_fences(cell.source):
             if re.match(r"##+ ", line) and (not re.fullmatch(r"[ -~]+", line) or re.search(r"[$`]", line)):
-                yield cell, f"a formula, code or a letter outside ASCII in a heading, so no link finds it: {line}"
+                yield cell, f"a formula, code or a letter outside ASCII in a heading: no link finds it: {line}"
         for contraction in CONTRACTION.findall(cell.source):
             yield cell, f"a contraction, which second-language readers stumble over. Write both words: {contraction}"
         unlinked = re.findall(r"[Ss]ections? \d+\.\d+", re.sub(r"\[[^\]]*\]\([^)]*#[^)]*\)", "", cell.source))
@@ -226,9 +217,9 @@ def test_prose(path):
 def test_exercises_and_their_cards(path):
     lesson, cells = known(path), {cell.id: cell for cell in read(path).code("exercise")}
     if len(lesson.exercises) > 6:
-        yield None, f"{len(lesson.exercises)} exercises, expected at most six. Join two, or leave one out."
+        yield None, f"{len(lesson.exercises)} exercises, expected at most six."
     numbers = [exercise.number for exercise in lesson.exercises]
-    yield from out_of_order("exercises", numbers, path, "Renumber their cards.")
+    yield from out_of_order("exercises", numbers, path)
     if sum(exercise.minutes for exercise in lesson.core) > lesson.minutes:
         yield None, f"The exercises alone take longer than the lesson says, {lesson.minutes} min. Correct one of them."
     for exercise in lesson.exercises:
@@ -239,9 +230,13 @@ def test_exercises_and_their_cards(path):
 @rule(SOURCES)
 def test_every_exercise_has_its_check_and_every_check_its_exercise(path):
     lesson, cells = known(path), {cell.id: cell for cell in read(path).code()}
+    written = vars(importlib.import_module(f"lessons.{path.name}.checks"))
     for exercise in lesson.exercises:
         if not exercise.checks:
             yield cells[exercise.id], "No cell tagged check stands right below it, or its hint. Add check.NAME(NAME)."
+        for check in exercise.checks:
+            if check.name not in written or check.name not in all_answers()[path.name[3:]]:
+                yield cells[check.id], f"declare {check.name} = exercise(...) in checks.py, with answers in answers.py"
     for code in lesson.code:
         if "check" in code.tags:
             yield cells[code.id], "A check cell stands right below its exercise, or below its hint. Move it."
@@ -249,7 +244,6 @@ def test_every_exercise_has_its_check_and_every_check_its_exercise(path):
 
 @rule()
 def test_a_blank_is_in_a_function_or_a_class_or_binds_fresh_names(path):
-    """Then every cell that depends on a blank can be told from an unbound name."""
     bound, region = set(), r"^### BEGIN SOLUTION$(.*?)^### END SOLUTION$"
     for cell in read(path).code():
         regions = re.findall(region, cell.source, re.MULTILINE | re.DOTALL)
@@ -285,15 +279,11 @@ PRIVATE = re.compile(
 
 
 def test_nothing_names_what_lies_outside_the_repository():
-    """Looked at are the text files, those not committed yet included."""
-    command = ["git", "ls-files", "-co", "--exclude-standard", "-z"]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode()
-    places = []
-    for name in filter(None, listed.split("\0")):
-        text = (ROOT / name).read_text(encoding="utf-8", errors="replace") if (ROOT / name).is_file() else ""
-        for number, line in enumerate(text.splitlines(), 1):
-            places += [f"{name}:{number}: {match[0]}" for match in PRIVATE.finditer(line)]
-    none_of(places, "These lines name a place outside the repository, or a registry. Say it without:")
+    command = ["git", "ls-files", "-co", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    texts = {name: (ROOT / name).read_text("utf-8", "replace") for name in listed if (ROOT / name).is_file()}
+    places = [f"{name}: {match[0]}" for name, text in texts.items() for match in PRIVATE.finditer(text)]
+    none_of(places, "These files name a place outside the repository, or a registry. Say it without:")
 
 
 # ------------------------------------------------------------------------------------------------------------- links
@@ -332,17 +322,13 @@ def broken(text, folder, exists):
 @pytest.mark.parametrize("edition", editions.EDITIONS)
 @pytest.mark.parametrize("path", EVERY, ids=lambda path: path.stem)
 def test_links_lead_somewhere(path, edition):
-    """From notebooks/, as from a learner's copies in work/, and from notebooks/solutions/; unbuilt lessons count."""
     folder = read(path).notebook(edition).parent
     there = {read(other).notebook(name) for other in EVERY for name in editions.EDITIONS}
     there |= {ROOT / f"notebooks/inventory_{form}.ipynb" for form in "ab"}
     exists = lambda target: target in there or target.suffix != ".ipynb" and target.exists() and ROOT in target.parents
     cells = editions.notebook(read(path), edition).cells
     text = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-    none_of(
-        broken(text, folder, exists),
-        "These links lead nowhere. Correct the file, or the anchor: the heading with hyphens for blanks:",
-    )
+    none_of(broken(text, folder, exists), "No such file, or no such anchor (the heading with hyphens for blanks):")
 
 
 # ------------------------------------------------------------------------------------------------------------- outputs
@@ -358,7 +344,6 @@ def built(path):
     return list(zip(read(path).cells, stored, strict=True))
 
 
-# Texts of errors that Python itself raises: they change with its version.
 PYTHONS = re.compile(
     "positional argument|keyword argument|has no attribute|not subscriptable|not callable|has no len|"
     "not iterable|unsupported operand|object is not|division by zero|is not defined|NoneType"
@@ -377,9 +362,6 @@ def test_no_error_of_pythons_own_is_stored(path):
 
 @rule()
 def test_the_readme_names_every_lesson(path):
-    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    rows = [line for line in lines if line.startswith("|") and f"{path.stem}.ipynb" in line]
-    if len(rows) != 1:
-        yield None, f"README.md's table of lessons has {len(rows)} rows for {path.stem}, expected one. Add it."
-    elif not re.search(rf"\| *{known(path).minutes}\b", rows[0]):
-        yield None, f"README.md's row has other minutes than the lesson, {known(path).minutes}. Correct it."
+    takes, readme = known(path).minutes, (ROOT / "README.md").read_text(encoding="utf-8")
+    if not re.search(rf"^\| \d+ \| \[.*{path.stem}\.ipynb.*\| {takes} \|", readme, re.MULTILINE):
+        yield None, f"README.md's table of lessons needs a row of this one, with its {takes} minutes."

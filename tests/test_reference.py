@@ -1,8 +1,4 @@
-"""The reference: every link leads to a section that speaks of it.
-
-Each test lists all rows that are wrong, with what they name and what there is, so that a lesson whose sections have
-moved is followed in one go.
-"""
+"""The reference: every link leads to a section that speaks of it. Each test lists all rows that are wrong."""
 
 import re
 from functools import cache
@@ -63,10 +59,3 @@ def test_every_term_of_the_glossary_is_in_its_section():
         has = [other for other, text in sections().items() if word in text.lower()]
         odd += [f"{term} is not in {place}; it is in {', '.join(has)}" for place in linked(where) if place not in has]
     none_of(odd, "These terms are not where the glossary says:")
-
-
-def test_every_clinic_has_a_row_in_the_table_of_faults():
-    rows = table("Faults and what shows them")
-    treated = {re.match(r"\d+", place)[0] for _, where, _ in rows for place in linked(where)}
-    lost = sorted({str(number) for number in range(3, 15)} - treated, key=int)
-    none_of(lost, "The table of faults has no row for the clinics of these lessons:")

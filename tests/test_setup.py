@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,53 +16,30 @@ spec = importlib.util.spec_from_file_location("course_lab", ROOT / "lessons_src/
 lab = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(lab)
 
-needs_make = pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
 
-
-@pytest.fixture
-def checkout(tmp_path):
-    """The files that set-up reads, in a folder whose name has a space."""
-    root = tmp_path / "a course"
+@pytest.mark.skipif(not shutil.which("make"), reason="make is not installed")
+def test_set_up_stops_with_the_way_out_where_python_or_a_package_is_missing(tmp_path):
+    root, programs = tmp_path / "a course", tmp_path / "my programs"  # paths with spaces
     root.mkdir()
+    programs.mkdir()
     for name in ("Makefile", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, root)
     (root / "requirements.txt").write_text("there-is-no-such-package-as-this==0\n")
-    return root
-
-
-def make(root, *arguments, **environment):
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "MAKE", "MFLAGS"))}
-    return subprocess.run(
-        ["make", *arguments], cwd=root, env=clean | environment, capture_output=True, text=True, timeout=120
-    )
-
-
-@needs_make
-def test_a_wrong_or_missing_python_stops_with_the_way_out(checkout):
-    fake = checkout.parent / "fakepython"
     pretend = "import sys; sys.version_info = (3, 10, 1); exec(sys.argv[1])"
-    fake.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{pretend}" "$2"\n')
-    fake.chmod(0o755)
-    for python, words in ((fake, "is 3.10."), ("python-of-nowhere", "There is no python-of-nowhere")):
-        done = make(checkout, "lab", f"PYTHON={python}")
-        assert done.returncode != 0 and words in done.stderr and "3.11 to 3.14" in done.stderr
-        assert "PYTHON=" in done.stderr and not (checkout / ".venv").exists()
-
-
-@needs_make
-def test_a_failing_installation_stops_and_is_tried_again_also_by_a_python_whose_path_has_a_space(checkout):
-    folder = checkout.parent / "my programs"
-    folder.mkdir()
-    (folder / "python").symlink_to(sys.executable)
-    for _ in range(2):
-        done = make(checkout, "lab", f"PYTHON={folder / 'python'}", PIP_NO_INDEX="1")
-        assert done.returncode != 0 and "pip could not install requirements.txt" in done.stderr
-        assert "there-is-no-such-package" in done.stderr and not (checkout / ".venv/ready").exists()
-    (checkout / ".venv/ready").touch()  # as after one that went well
-    for changed, asked in ((0, 0), (2e9, 1)):
-        os.utime(checkout / "requirements.txt", (changed, changed))
-        os.utime(checkout / "pyproject.toml", (0, 0))
-        assert make(checkout, "--question", ".venv/ready").returncode == asked
+    (programs / "old").write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{pretend}" "$2"\n')
+    (programs / "old").chmod(0o755)
+    (programs / "python").symlink_to(sys.executable)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "MAKE", "MFLAGS"))}
+    for python, words in (
+        (programs / "old", "is 3.10. Install one of them, and say which: make PYTHON="),
+        ("python-of-nowhere", "There is no python-of-nowhere on the PATH. Install Python 3.11 to 3.14"),
+        (programs / "python", "pip could not install requirements.txt, see above. Mend that and run make again."),
+    ):
+        command = ["make", "lab", f"PYTHON={python}"]
+        done = subprocess.run(
+            command, cwd=root, env=clean | {"PIP_NO_INDEX": "1"}, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode != 0 and words in done.stderr and not (root / ".venv/ready").exists()
 
 
 # ---------------------------------------------------------------------------------------------------------- make lab
@@ -88,47 +66,35 @@ def cells(path):
 
 
 def test_lab_copies_what_is_missing_and_never_overwrites(course):
-    """A copy says which Python it runs with, so that it is not modified as soon as it is opened."""
-    (course / "work").mkdir()
-    (course / "work/01_a.ipynb").write_text("mine")
+    mine = course / "work"
+    mine.mkdir()
+    (mine / "01_a.ipynb").write_text("mine")
     assert lab.copy_missing(course) == ["02_b.ipynb"] and lab.copy_missing(course) == []
-    assert (course / "work/01_a.ipynb").read_text() == "mine"
-    assert cells(course / "work/02_b.ipynb") == ["# 02_b", "text"]
-    language = nbformat.read(course / "work/02_b.ipynb", as_version=4).metadata.language_info
-    assert language.version == "{}.{}.{}".format(*sys.version_info[:3])
+    assert (mine / "01_a.ipynb").read_text() == "mine"
+    assert cells(mine / "02_b.ipynb") == ["# 02_b", "text"]
+    language = nbformat.read(mine / "02_b.ipynb", as_version=4).metadata.language_info
+    assert language.version == "{}.{}.{}".format(*sys.version_info[:3]), "or it is modified as soon as it is opened"
+    assert lab.news([], course) == [], "a damaged file is nobody's older edition"
 
 
-def test_solutions_are_looked_at_in_work(course):
-    """So that a tracked file never changes; one that was only looked at follows a new edition, one with notes stays."""
+def test_a_new_edition_leaves_what_is_mine_and_follows_what_was_only_looked_at(course):
+    mine = course / "work"
     lab.copy_missing(course)
-    mine = course / "work/solutions"
-    assert cells(mine / "01_a.ipynb") == ["# 01_a (solutions)", "answer"]
-    noted = nbformat.read(mine / "02_b.ipynb", as_version=4)
+    noted = nbformat.read(mine / "solutions/02_b.ipynb", as_version=4)
     noted.cells.append(nbformat.v4.new_markdown_cell("my note"))
-    nbformat.write(noted, mine / "02_b.ipynb")
-    for name in ("01_a", "02_b"):
-        written(course / f"notebooks/solutions/{name}.ipynb", f"# {name}", "a better answer", edition="second")
-    lab.copy_missing(course)
-    assert cells(mine / "01_a.ipynb") == ["# 01_a (solutions)", "a better answer"]
-    assert cells(mine / "02_b.ipynb") == ["# 02_b (solutions)", "answer", "my note"]
-
-
-def test_lab_says_which_copies_are_older_and_puts_the_new_one_beside(course):
-    lab.copy_missing(course)
-    assert lab.news([], course) == []
-    for name in ("02_b", "inventory_a"):  # the second is no lesson
+    nbformat.write(noted, mine / "solutions/02_b.ipynb")
+    for name in ("02_b", "solutions/01_a", "solutions/02_b", "inventory_a"):  # the last is no lesson
         written(course / f"notebooks/{name}.ipynb", f"# {name}", "better", edition="second")
     new = lab.copy_missing(course)
     copied, older = lab.news(new, course)
     assert new == ["inventory_a.ipynb"] and "1 new notebook copied" in copied and older.endswith('ARGS="--new 02"')
     assert lab.put_beside("2", course) == "02_b_second.ipynb"
     assert lab.put_beside("inventory_a", course) == "inventory_a_second.ipynb"
-    assert cells(course / "work/02_b.ipynb") == ["# 02_b", "text"]
-    assert cells(course / "work/02_b_second.ipynb") == ["# 02_b", "better"]
+    assert cells(mine / "02_b.ipynb") == ["# 02_b", "text"] and cells(mine / "02_b_second.ipynb")[1] == "better"
+    assert cells(mine / "solutions/01_a.ipynb") == ["# solutions/01_a (solutions)", "better"]
+    assert cells(mine / "solutions/02_b.ipynb") == ["# 02_b (solutions)", "answer", "my note"]
     with pytest.raises(lab.LabError, match="--new 7: there is no such lesson. There are 01, 02, inventory_a."):
         lab.put_beside("7", course)
-    (course / "work/02_b.ipynb").write_text("{")
-    assert lab.news([], course) == [], "a damaged file is nobody's older edition"
 
 
 def test_a_folder_that_cannot_be_written_is_said_in_a_sentence(course):
@@ -148,11 +114,6 @@ def test_a_new_kernel_says_how_to_come_back_before_anything_is_imported(tmp_path
 
 
 def test_requirements_are_pinned_and_say_what_needs_them():
-    lines = (ROOT / "requirements.txt").read_text().splitlines()
-    lines = [line for line in lines if line and not line.startswith("#")]
-    assert lines[-1].startswith("-e .")
-    for line in lines:
-        package, _, reason = line.partition("#")
-        assert reason.strip(), f"{line!r} does not say what needs it"
-        assert package.startswith("-e .") or "==" in package, f"{line!r} is not pinned"
-    assert "-r requirements.txt" in (ROOT / "environment.yml").read_text()
+    *pins, own = re.findall(r"^[^#\n].*", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
+    assert own.startswith("-e .")
+    assert not [line for line in pins if not re.match(r"\S+==\S+ +# \S", line)]

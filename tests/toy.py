@@ -1,7 +1,4 @@
-"""A tiny course in a temporary folder, for the tests of coursebuild.
-
-python -m tests.toy          build WHOLE, and store what the builder makes of it in toy_built.txt
-"""
+"""A tiny course for the tests of coursebuild. python -m tests.toy stores what is built of WHOLE in toy_built.txt."""
 
 import shutil
 import tempfile
@@ -48,7 +45,7 @@ def lesson(tmp_path, text):
 
 
 def refused(action, line, what, way_out, file="lessons_src/lessons/02_tiny/lesson.py"):
-    """Run action, which must be refused with its place, what is wrong there and a way out in the last sentence."""
+    """Run action, which must be refused with its place, what is wrong there, and behind that a way out."""
     with pytest.raises(source.LessonError) as caught:
         action()
     message = str(caught.value)
@@ -72,8 +69,6 @@ WHOLE = {
 # # 2 · Tiny
 #
 # [Lesson 1](01_one.ipynb), [data](../data/README.md "why"), ![](../data/a.png), <a href="../README.md">all</a>.
-#
-# [below]: ../LICENSE
 
 
 # %%
@@ -131,10 +126,6 @@ check.scale(Scale)
 # %%
 doubled = Scale()([1, 1, 1])
 show("doubled", doubled)
-
-# %%
-also = [item for item in doubled]
-sum(doubled)
 
 # %% tags=["exercise", "optional"]
 # Exercise 2.2 · ●○○○○ · 2 min
@@ -272,20 +263,19 @@ def build(root):
 
 
 def rendered(root):
-    """Return what was built of WHOLE as a text: both editions, and the module of fromscratch.
-
-    Of a cell in the solutions edition, the source stands there where it is not the learner's.
-    """
+    """Return what was built of WHOLE as a text: learner edition, what differs in the solutions edition, fromscratch."""
     lines, learner = [], {}
     for edition in ("learner", "solutions"):
         book = nbformat.read(whole(root).lessons[0].notebook(edition), as_version=4)
         lines.append(f"=== {edition}: {sorted(book.metadata)}, {book.metadata.language_info}")
         for cell in book.cells:
             about = [cell.id, cell.cell_type, *cell.metadata.pop("tags", []), *map(str, cell.metadata.items())]
-            about += [f"[{cell.execution_count}]"] if cell.get("execution_count") else []
-            lines.append(f"\n--- {' '.join(about)}")
-            lines += [cell.source] if learner.setdefault(cell.id, "") != cell.source else []
+            same = learner.setdefault(cell.id, "") == cell.source
             learner[cell.id] = cell.source
+            if same and not cell.get("outputs"):
+                continue
+            lines.append(f"\n--- {' '.join(about)}")
+            lines += [] if same else [cell.source]
             for out in cell.get("outputs", []):
                 text = out.get("text") or out.get("traceback") or f"{sorted(out.data)} {out.metadata}"
                 lines.append(f">>> {text} {out.get('data', {}).get('text/plain', '')}".strip())

@@ -9,14 +9,11 @@ from coursebuild.source import ROOT, LessonError
 
 ABOUT = """Build the course: lessons_src/lessons/NN_name/lesson.py -> notebooks/, notebooks/solutions/ and the package
 fromscratch. Without a name, build what changed. A lesson that is broken is named and left out; the others are built,
-and the exit status is 1. One that takes longer than editions.py allows is built; where the environment variable CI is
-set, the exit status is 1 for it, too."""
+and the exit status is 1. One that takes longer than editions.py allows is built, and the exit status is 1 where the
+environment variable CI is set."""
 EXAMPLES = """examples:
-  python -m coursebuild                 build what changed                              (make notebooks)
-  python -m coursebuild 02 03_epsilon   build these lessons, changed or not             (make notebooks ARGS="02 03")
-  python -m coursebuild --check         say what is stale or broken; starts no kernel   (part of make check)
-  python -m coursebuild --check 02      the same of one lesson                          (make check LESSON=02)
-  python -m coursebuild --no-kernel     write only fromscratch and what lessonkit knows   (part of make check)
+  python -m coursebuild                 build what changed                      (make notebooks)
+  python -m coursebuild 02 03_epsilon   build these lessons, changed or not     (make notebooks ARGS="02 03")
 """
 
 
@@ -27,9 +24,9 @@ def parser():
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    arguments.add_argument("names", nargs="*", metavar="NAME", help="a lesson (02 or 02_statistics)")
+    arguments.add_argument("names", nargs="*", metavar="NAME", help="a lesson (02)")
     what = arguments.add_mutually_exclusive_group()
-    what.add_argument("--check", action="store_true", help="only say what is stale or broken; exit status 1 if any is")
+    what.add_argument("--check", action="store_true", help="only say what is stale (exit status 1) or broken (2)")
     what.add_argument("--no-kernel", action="store_true", help="write all that no kernel is needed for, of all lessons")
     return arguments
 
@@ -51,7 +48,7 @@ def main(arguments=None, root=ROOT):
 
 
 def _check(course, names):
-    """Say what is stale or broken, of the lessons that were named or of all; return the exit status."""
+    """Say what is stale or broken, of the lessons that were named or of all."""
     named = set(course.stems(names))
     others = {name for room in course.paths if named and room.name not in named for name in (room.name, room.name[3:])}
     stale = [
@@ -64,7 +61,7 @@ def _check(course, names):
     if stale:  # what is broken has its own way out
         only = f' ARGS="{" ".join(names)}"' if names else ""
         print(f"Run `make notebooks{only}` and commit what it changes.", file=sys.stderr)
-    return int(bool(broken or stale))
+    return 2 if broken else int(bool(stale))
 
 
 def _build(course, named):

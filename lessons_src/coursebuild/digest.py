@@ -1,8 +1,8 @@
-"""What a lesson's notebooks show, as far as other files decide it, as one number: if it changes, they are built anew.
+"""What a lesson's notebooks depend on, as one number: if it changes, they are built anew.
 
 They depend on the lesson, the data files that their code reads, the pinned requirements, and those definitions in the
-course's own modules that their code and the builder reach, from name to name. Comments, docstrings, layout, and what
-only a wrong answer or a broken lesson is told, are never stored in a notebook.
+course's own modules that their code and the builder reach, from name to name: on no comment, docstring or layout, nor
+on what only a wrong answer or a broken lesson is told.
 """
 
 import ast
@@ -25,7 +25,7 @@ IN_CODE = re.compile(r"\b_\w+|\w+(?=\()")  # names in a text that may be code: a
 class Part(NamedTuple):
     """A top-level statement. names: with which it is asked for; none if it counts as soon as its module is imported.
 
-    asks: (module, name) of what it reads, the name "" for an import. strings: all in it that may be names of files.
+    asks: (module, name) of what it reads, the name "" for an import. strings: that may be names of files.
     """
 
     names: set
@@ -135,9 +135,6 @@ def _module(name, text):
 def _part(statement, known):
     """Return a statement's Part. known: {name: (module, name)} of what its module defines and imports."""
     asks, strings, nodes = set(), set(), list(ast.walk(statement))
-    of_one = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}  # a module of which one name is used
-    local = {node.arg for node in nodes if isinstance(node, ast.arg)}
-    local |= {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     for node in nodes:
         if isinstance(node, ast.Import):  # without a name of its own it is used through a chain of attributes
             asks |= {(alias.name, "" if alias.asname else ALL) for alias in node.names}
@@ -147,8 +144,6 @@ def _part(statement, known):
             asks.add((".".join(filter(None, known[node.value.id])), node.attr))
         elif isinstance(node, ast.Name) and node.id in known:
             asks.add(known[node.id])
-            if id(node) not in of_one and node.id not in local:
-                asks.add((".".join(known[node.id]), ALL))
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             strings.add(PurePosixPath(node.value).name)
             asks |= {known[word] for word in IN_CODE.findall(node.value) if word in known}

@@ -28,7 +28,7 @@ EDITIONS = ("learner", "solutions")
 BUDGET = {"lesson": 30, "cell": 10, "first output": 4}
 TRAINING = BUDGET | {"lesson": 90, "cell": 30}  # of a lesson that trains while one watches
 INVENTORY = re.compile(r"\]\((?=inventory_[ab]\.ipynb\))")  # has no solutions edition
-UPWARDS = re.compile(r"""(\]\(<?|^ *\[[^]]+\]: *<?|\b(?:href|src)=["'])\.\./""", re.MULTILINE)  # a link in Markdown
+UPWARDS = re.compile(r"""(\]\(<?|\b(?:href|src)=["'])\.\./""")  # a link in Markdown
 
 # JupyterLab shows the first line of a folded cell, and that line may not answer a prediction above or below it.
 FOLDED = "# Folded: this cell draws, checks or prepares. Run it like any other; click here to look inside."
@@ -74,16 +74,15 @@ def notebook(lesson, edition):
 def build(lesson):
     """Build both editions of one lesson. Nothing is written unless both are right, the solutions on any processor.
 
-    Returns what took longer than it may, a line each; the notebooks are written all the same.
+    Returns what took longer than it may, a line each.
     """
     for edition in EDITIONS:
         refuse_edited(lesson.notebook(edition), lesson.root)
     lesson.notebook("solutions").parent.mkdir(parents=True, exist_ok=True)
-    books, times, again = {}, {}, 0
+    books, times = {}, {}
     books["solutions"], times["solutions"] = _solutions(lesson)
     if any(map(compared, books["solutions"].cells)):
-        others, there = _solutions(lesson, **OTHER_PROCESSOR)
-        again = there.total
+        others, _ = _solutions(lesson, **OTHER_PROCESSOR)
         for cell, other, source in zip(books["solutions"].cells, others.cells, lesson.cells, strict=True):
             refuse_moved(lesson, cell, other, source)
     books["learner"], times["learner"] = _learner(lesson, books["solutions"])
@@ -95,7 +94,7 @@ def build(lesson):
         texts[lesson.notebook(edition)] = stored(book)
     for path, text in texts.items():
         path.write_text(text, encoding="utf-8", newline="\n")
-    return _report(lesson, times, again)
+    return _report(lesson, times)
 
 
 def _solutions(lesson, **settings):
@@ -135,7 +134,6 @@ def _learner(lesson, solutions):
 
 
 def _code(lesson, book):
-    """Return the code cells of a notebook, each with its Cell of the source."""
     pairs = zip(book.cells, lesson.cells, strict=True)
     return [(cell, source) for cell, source in pairs if source.type == "code"]
 
@@ -149,11 +147,8 @@ def _run(lesson, book, **settings):
     return Times(total, cells, sum(seconds for i, seconds in cells.items() if i <= shown))
 
 
-def _report(lesson, times, again):
-    """Say how long both editions took; return what is over the budget, a line each, with the way out.
-
-    again: the seconds of the run with other kernels, which has no budget; 0 if there was none.
-    """
+def _report(lesson, times):
+    """Say how long both editions took; return what is over the budget, a line each, with the way out."""
     budget, over, parts = TRAINING if lesson.trains else BUDGET, [], []
     for edition, took in times.items():
         if not took.cells:  # a lesson without code
@@ -171,6 +166,5 @@ def _report(lesson, times, again):
                     f"{lesson.place(at)}: OVER BUDGET: {what} {seconds:.1f} s, at most {limit} s are allowed. Make it "
                     "smaller, or make it a record (evidence.py). On a busy machine, build it again later."
                 )
-    parts += [f"with other kernels {again:.1f} s"] if again else []
     print(f"{lesson.stem}: {'; '.join(parts) or 'no code'}")
     return over

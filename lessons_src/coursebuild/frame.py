@@ -4,9 +4,8 @@
     # - [ ] most of it :: A layer keeps 71 %, and 0.71 · 0.71 is 0.50 already.
     # - [x] next to nothing :: Twenty-five halvings: 3e-8.
 
-becomes the question with the options a and b, and the cell `check.predict("1.1", "")`. The reasons are not in the
-notebook's sight: check.predict finds them in lessonkit.course. In a lesson that runs without the kit the options become
-folds that open on their reasons.
+becomes the question with the options a and b, and the cell `check.predict("1.1", "")`, which finds the reasons in
+lessonkit.course. In a lesson that runs without the kit the options become folds that open on their reasons.
 """
 
 import ast
@@ -51,7 +50,7 @@ def _fill(lesson, cell):
 
 
 def _ask(lesson, cell):
-    """Add to a lesson the cells that a Markdown cell becomes: before each question a new one ends with it."""
+    """Add to a lesson the cells that a Markdown cell becomes: one ends with each question."""
     text, lines, at = [], cell.source.split("\n"), 0
     while at < len(lines):
         if ASKS.match(lines[at]):
@@ -119,7 +118,7 @@ def refuse_options(fail, name, options):
 
 
 def _answer(lesson, question, ident, line):
-    """Return the cell that takes a letter, in a list; none where a lesson runs without the kit."""
+    """Return a list of the cell that takes a letter; [] where a lesson runs without the kit."""
     if lesson.alone:
         return []
     call = f'check.{question.kind.lower()}("{question.number}", "{{}}")'
@@ -143,7 +142,7 @@ def _shown(lesson, question):
 
 
 def _card(lesson, cell):
-    """Return the Markdown card that shows an exercise from afar, as a list of one cell; [] for any other cell."""
+    """Return a list of the Markdown card above an exercise; [] for any other cell."""
     if "exercise" not in cell.tags:
         return []
     number, difficulty, minutes = CARD.search(cell.source).groups()
@@ -173,10 +172,7 @@ def _what(lesson, cell):
 
 
 def _way_on(lesson):
-    """Return the cell that ends a lesson: where it goes on, and in the learner edition where its solutions are.
-
-    It is in a list; none is in that of the reference.
-    """
+    """Return a list of the cell that ends a lesson: where it goes on; [] for the reference."""
     if lesson.reference:
         return []
     later = {room.name: head(room) for room in rooms(lesson.root) if room.name > lesson.stem}

@@ -1,7 +1,6 @@
 """What a build leaves in the repository: what it would change, and why; and all of it that needs no kernel, written.
 
-There is one way to tell that something is stale: `wrong`, which starts no kernel. A build makes the notebooks that it
-names, and --check prints it.
+What is stale is told by `wrong` alone, which starts no kernel. A build makes the notebooks that it names.
 """
 
 import json
@@ -16,10 +15,7 @@ ORPHAN = "no lesson makes it, delete it"
 
 
 def files(course):
-    """Return {path: text} of all that is made without a kernel: the package fromscratch, the manifest, the inventory.
-
-    An error in one of the sources is kept with the others.
-    """
+    """Return {path: text} of what is made without a kernel: the package fromscratch, the manifest, the inventory."""
     texts = {course.root / sources.FOLDER / name: text for name, text in course.package.items()}
     texts |= manifest.files(course)
     with course.stopping():

@@ -1,7 +1,6 @@
-"""The LayerNorm inventory: from lessons_src/inventory.md to its two notebooks and to what lessonkit.inventory reads.
+"""The LayerNorm inventory: from lessons_src/inventory.md to its two notebooks, which hold questions and options.
 
-The notebooks hold questions and options. What is right, and why, is written out of sight, to
-lessonkit/inventory/questions.json.
+What is right, and why, is written out of sight, to lessonkit/inventory/questions.json.
 """
 
 import functools
@@ -42,10 +41,7 @@ ABOUT = {
 
 
 def read(root):
-    """Return the questions of inventory.md, a dict each, with a name, a theme, a belief and options.
-
-    What would make a wrong form stops the build, with its line and the way out.
-    """
+    """Return the questions of inventory.md, a dict each, or refuse what would make a wrong form."""
     sections, questions, theme, belief, number = _sections(root), [], None, None, 0
     for at, line in enumerate((root / SOURCE).read_text(encoding="utf-8").split("\n"), 1):
         asked, option = QUESTION.fullmatch(line), OPTION.fullmatch(line)
@@ -117,10 +113,7 @@ def notebook(questions, form):
 
 
 def table(questions):
-    """Return what lessonkit.inventory reads: {"A1": theme, belief, question, options and edition}.
-
-    An edition is six digits made from what its cell in the notebook shows.
-    """
+    """Return what lessonkit.inventory reads: {"A1": theme, belief, question, options, six digits of what is shown}."""
     return {
         question["name"]: {key: question[key] for key in ("theme", "belief", "question", "options")}
         | {"edition": hashlib.sha256(shown(question).encode()).hexdigest()[:6]}

@@ -77,7 +77,7 @@ def errors(cell):
 
 
 def place(cell, source):
-    """Return the line of the source at which a run solutions cell raised, as far as its traceback tells."""
+    """Return the line of the source at which a solutions cell raised, as far as its traceback tells."""
     shown = "\n".join(line for out in cell.outputs if out.output_type == "error" for line in out.traceback)
     named = re.search(r"Cell In\[\d+\], line (\d+)", re.sub(r"\x1b\[[\d;]*m", "", shown))
     lines = enumerate(source.source.splitlines(), source.line + 1)
@@ -95,8 +95,7 @@ def clean(lesson, cell, source):
         if out.output_type == "stream" and out.name == "stderr":
             lesson.fail(source.line, f"the cell writes to stderr: {out.text.strip()[:300]!r}. Mend its cause.")
         if re.search(r"\d%\||\dit \[", data.get("text/plain", "")) and not ignored:
-            bar = "the cell shows a progress bar. Add the tag nbval-ignore-output: then none of it is stored."
-            lesson.fail(source.line, bar)
+            lesson.fail(source.line, "the cell shows a progress bar. Add the tag nbval-ignore-output.")
         if data.pop(WIDGET, None) and ignored:
             continue  # a progress bar: its stored text would stay at 0 %
         if out.output_type == "error":
@@ -104,8 +103,7 @@ def clean(lesson, cell, source):
         out.get("metadata", {}).pop("execution", None)
         shown = [out.get("text", ""), out.get("evalue", ""), *(data[kind] for kind in data if "image" not in kind)]
         if re.search(r"\b0x[0-9a-f]{6,}", json.dumps(shown)) and not ignored:
-            address = "the output holds a memory address, which differs in every run. Show something else."
-            lesson.fail(source.line, address)
+            lesson.fail(source.line, "the output holds a memory address, which differs. Show something else.")
         kept.append(out)
     cell.outputs = [] if "timed" in tags else kept
     cell.metadata.pop("execution", None)

@@ -24,7 +24,7 @@ MARK = {  # begins and ends a solution, alone on its line
     "markdown": re.compile(r"( *)<!-- (BEGIN|END) SOLUTION --> *"),
 }
 MISSPELT = re.compile(r"(?<![a-z])(begin|end)[\s_-]*solution|^\s*(###|<!--)\s*(begin|end)\b", re.IGNORECASE)
-CELL = re.compile(r'# %%(?P<markdown> \[markdown\])?( tags=\[(?P<tags>"[^"]*"(, "[^"]*")*)\])?( id="(?P<id>[^"]*)")?')
+CELL = re.compile(r'# %%(?P<markdown> \[markdown\])?( tags=\[(?P<tags>"[^"]*"(, "[^"]*")*)\])?( id="[\w-]{1,64}")?')
 HEAD = re.compile(r"# %% \[markdown\](.*)\n# # (.*)")
 OWN = "from lessonkit.mine import "  # the learner's own layer in a lesson; fromscratch holds the course's
 
@@ -42,10 +42,10 @@ class LessonError(Exception):
 
 @dataclass
 class Cell:
-    """One cell of a notebook to be. line: where it starts in the lesson's file, counted from 1.
+    """One cell of a notebook to be. line: where it starts in the lesson's file.
 
     learner: the learner edition's source, where it is not made by blanking the solution. question: the Question with
-    which the text of a Markdown cell ends, and asked: these last words. made: by coursebuild; nobody wrote it.
+    which the text of a Markdown cell ends, and asked: these last words. made: by coursebuild.
     """
 
     type: str
@@ -61,7 +61,7 @@ class Cell:
 
 @dataclass
 class Source:
-    """A lesson's room. path: its folder, which holds all of it. root: the folder that holds lessons_src and data.
+    """A lesson. path: its folder, its room. root: the folder that holds lessons_src and data.
 
     records: those that its text takes numbers from.
     """
@@ -72,7 +72,6 @@ class Source:
 
     @property
     def file(self):
-        """The text, code and exercises of the lesson, in jupytext's py:percent form."""
         return self.path / "lesson.py"
 
     @property
@@ -95,12 +94,12 @@ class Source:
 
     @property
     def reference(self):
-        """Whether it is there to look things up: no lesson, so it has no minutes, and leads nowhere."""
+        """Whether it is there to look things up, and no lesson."""
         return REFERENCE in self.cells[0].tags
 
     @property
     def trains(self):
-        """Whether it trains while one watches, and may take longer for it."""
+        """Whether it trains while one watches, and may take longer."""
         return "trains" in self.cells[0].tags
 
     @property
@@ -113,7 +112,7 @@ class Source:
         return (folder / "solutions" if edition == "solutions" else folder) / f"{self.stem}.ipynb"
 
     def place(self, line):
-        """Return "lessons_src/lessons/02_statistics/lesson.py:7", where an editor can jump to."""
+        """Return "lessons_src/lessons/02_statistics/lesson.py:7"."""
         return f"{self.file.relative_to(self.root).as_posix()}:{line}"
 
     def fail(self, line, message, *others):
@@ -136,14 +135,11 @@ def head(room):
 
 
 def written(path):
-    """Return a lesson with its cells as they are written, or refuse it: unknown tags, bad marks, duplicate ids."""
+    """Return a lesson with its cells as they are written, or refuse it."""
     lesson = Source(path, [])
     if not re.fullmatch(r"\d\d_[a-z][a-z0-9_]*", path.name):
         lesson.fail(1, "a lesson's folder is called like 02_statistics. Rename it.")
-    try:
-        text = lesson.file.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        lesson.fail(1, f"the file is not UTF-8 (byte {error.start}). Save it as UTF-8.")
+    text = lesson.file.read_text(encoding="utf-8")
     lines = text.split("\n")
     starts = [number for number, line in enumerate(lines, 1) if re.match(r"#\s*%%", line)]
     for number in starts:
@@ -171,7 +167,7 @@ def written(path):
 
 
 def _refuse_start(lesson, number, line):
-    """Refuse a line that begins a cell and is not in our form, or has wrong tags or a wrong id."""
+    """Refuse a line that begins a cell and is not in our form, or has wrong tags."""
     marker = CELL.fullmatch(line)
     if not marker:
         lesson.fail(
@@ -186,8 +182,6 @@ def _refuse_start(lesson, number, line):
         lesson.fail(number, f"the tags {sorted(tags)} belong to code cells, this one is Markdown. Remove them.")
     if tags & TITLE_TAGS and number > 1:
         lesson.fail(number, f"the tags {sorted(tags)} say something of a whole lesson. Move them to its first cell.")
-    if marker["id"] is not None and not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", marker["id"]):
-        lesson.fail(number, f"the id {marker['id']!r} is not one to 64 letters, digits, '-' and '_'. Rename it.")
 
 
 def _cell(lesson, raw, line):
@@ -264,8 +258,7 @@ def parse(lesson, cell):
 def imports(lesson):
     """Return {name: (import statement that binds just it, its line)} of a lesson's top-level imports.
 
-    Its way-back cell repeats them, and may take what the lesson itself exports from its module of fromscratch, or
-    from lessonkit.mine: these are left out.
+    Left out is what its way-back cell takes from its own module of fromscratch, or from lessonkit.mine.
     """
     exported = set().union(*(names(cell.source)[1] for cell in lesson.code("export") if parse(lesson, cell)))
     own = (f"from fromscratch.{lesson.module} import ", OWN)

@@ -45,8 +45,7 @@ def __dir__():
 class Sources:
     """The sources of a folder. root: it holds lessons_src, notebooks and data. paths: of all rooms, in order.
 
-    lessons: those that nothing is wrong with so far. errors: what is wrong with the others, a LessonError each.
-    package: {file name: text} of fromscratch.
+    lessons: those that are right so far. errors: of the others. package: {file name: text} of fromscratch.
     """
 
     root: Path
@@ -86,14 +85,12 @@ def load(root=ROOT):
     for path in course.paths:
         with course.stopping():
             course.lessons.append(frame.read(path))
-    for what, tell in (("number", lambda source: source.number), ("name", lambda source: source.module)):
-        first = {}
-        for lesson in list(course.lessons):
-            other = first.setdefault(tell(lesson), lesson)
-            with course.stopping():
-                if other is not lesson:
-                    taken = f"{other.stem} has the {what} {tell(lesson)} already."
-                    lesson.fail(1, f"{taken} Rename one of them.", other)
+    first = {}
+    for lesson in list(course.lessons):
+        with course.stopping():
+            other = first.setdefault(lesson.number, lesson)
+            if other is not lesson:
+                lesson.fail(1, f"{other.stem} has the number {lesson.number} already. Rename one of them.", other)
     course.package = _package(course)
     return course
 
@@ -157,7 +154,10 @@ def _package(course):
             answers |= {(name, lesson.stem) for name in manifest.lesson(lesson).answers}
             texts[f"{lesson.module}.py"], public = exported(lesson)
             for name, line in public.items():
-                _refuse_taken(course, lesson, name, line, first.setdefault(name, (lesson, line)))
+                other, there = first.setdefault(name, (lesson, line))
+                if other is not lesson:
+                    taken = f"{name!r} is exported by lesson {other.number} already ({other.place(there)})."
+                    lesson.fail(line, f"{taken} Rename one of them.", other)
     home = {name: lesson.stem for name, (lesson, _) in first.items()}
     whole = not course.stopped
     for lesson in list(course.lessons):
@@ -170,21 +170,11 @@ def _package(course):
     return {name: text for name, text in texts.items() if text} | {"__init__.py": PACKAGE % table}
 
 
-def _refuse_taken(course, lesson, name, line, first):
-    """Refuse an export that is called as a module of the package, or as what another lesson exports first."""
-    other, there = first
-    if name in {path.name[3:] for path in course.paths}:
-        lesson.fail(line, f"{name!r} is what the module fromscratch.{name} is called. Rename the export.")
-    if other is not lesson:
-        taken = f"{name!r} is exported by lesson {other.number} already ({other.place(there)})."
-        lesson.fail(line, f"{taken} Rename one of them.", other)
-
-
 def _refuse_imports(lesson, home, answers, whole):
     """Refuse what a lesson imports from fromscratch or lessonkit.mine in another form, or not from an earlier lesson.
 
     home: {name: stem of the lesson that exports it}. answers: those of its items that an exercise makes, as pairs.
-    whole: whether all lessons are; a broken one may export what is in none.
+    whole: whether no lesson is broken, since that may export what is in none.
     """
     for statement, line in imports(lesson).values():
         imported = re.match(r"(?:import|from) (fromscratch|lessonkit\.mine)\b|from lessonkit import mine\b", statement)
