@@ -112,10 +112,8 @@ def _rounded(value):
 
 
 # --- rms_norm_module
-def _computed(label, x, size, tolerance=1e-9, parameters=None, **options):
-    return call_layer(
-        label, lambda cls: cls(size, **options), x, options, tolerance, parameters
-    )
+def _computed(label, x, size, **options):
+    return call_layer(label, lambda cls: cls(size, **options), x, options)
 
 
 def _after_float32(cls):
@@ -145,24 +143,8 @@ rms_norm_module = exercise(
         _computed("tiny float64 rows (1e-8), eps = 0", 1e-8 * draw(26, 3, 6), 6, eps=0.0),
     ],
     [
-        # eps decides at rows of 1e-3: every other default changes the second digit.
-        # half a unit in the last place of float16 (bfloat16) is 2**-11 (2**-8) of the largest value; twice that is allowed,
-        # since the row may be rounded before the gain, too
-        _computed(
-            "small float16 rows (0.001), eps=None",
-            (1e-3 * draw(28, 3, 6)).half(),
-            6,
-            tolerance=2**-10,
-        ),
-        _computed(
-            "bfloat16 rows with a float32 gain",
-            draw(32, 3, 6, dtype=torch.bfloat16),
-            6,
-            2**-7,
-            parameters=torch.float32,
-        ),
         # 1024 roundings of up to 2**-9 leave a tenth of this in the rms; a rounded root is off by 2**-9 itself
-        Probe("bfloat16 rows of 1024 numbers, without a gain", _rms_of_rows, tolerance=2**-12),
+        Probe("bfloat16 rows of 1024 numbers, without a gain", _rms_of_rows, tolerance=2**-12)
     ],
     [
         *of_a_layer(lambda cls: cls(5), draw(38, 4, 5), other=lambda cls: cls(5, eps=0.5)),

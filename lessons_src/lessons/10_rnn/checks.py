@@ -19,7 +19,6 @@ from lessonkit.check.declare import (
     of_a_layer,
     quiz,
     raised,
-    refusing,
 )
 
 # ---- one step
@@ -143,19 +142,17 @@ def _cell(right, gates, state, wrong, wrap=lambda cell: cell):
         returns=state if len(state) == 2 else ("the new state",),
     )
     alone = on("a call with x of shape (4,), without a state", lambda cell: cell, x[0])
-    another = lambda cls: make(cls).double()(x, *tensors[:-1], tensors[-1][:1])
-    refused = Probe(f"{state[-1]} for another batch", refusing(another))
     return exercise(
         right,
         [Probe("a new cell, (4, 6)", _new_cell, why=_GIVEN)],
         ([step], "step"),
-        [alone, refused, *of_a_layer(make, x, *tensors)],
+        [alone, *of_a_layer(make, x, *tensors)],
         takes={"x": "B 5"} | dict.fromkeys(state, "B 9"),
         use=lambda cls, sizes: wrap(cls(5, 9)),
         sizes={"B": (3, 1, 17)},
         values=("ordinary",),
         gradient=1,
-        says="{answer.__name__} does what it should (parameters, step, calls, gradients, refusals)",
+        says="{answer.__name__} does what it should (parameters, step, calls, gradients)",
         wrong=wrong,
     )
 

@@ -314,14 +314,7 @@ already_normalized = exercise(
     _normalized,
     _asked("rows of 8 with mean 0 and variance 1", _standard()),
     _asked("rows of 4 with mean 0 and biased variance 1", _standard(shape=(2, 3, 4), seed=11)),
-    _asked("rows with mean 0 and variance 4", _standard(2.0)),
-    _asked("rows with mean 0 and variance 0.0025", _standard(0.05)),
     _asked("rows with mean -0.5 and variance 1", _standard(mean=-0.5)),
-    _asked("rows with means 0.5 and -0.5 and variance 1", _FOUR + _each(0.5, -0.5, 0.5, -0.5)),
-    _asked(
-        "rows with mean 0 whose variances differ and average 1",
-        _FOUR * _each(1.5, 0.5, 1.5, 0.5).sqrt(),
-    ),
     _asked(
         "a hundred rows, the last of which is off",
         _standard(shape=(100, 6)) * _each(*[1] * 99, 3),
@@ -331,11 +324,6 @@ already_normalized = exercise(
         "four rows with variance 1, one with mean 0.03, the others 0",
         _FOUR + _each(0, 0, 0.03, 0),
     ),
-    _asked(
-        "four rows with mean 0, one with variance 1.03, the others 1",
-        _FOUR * _each(1, 1, 1.03, 1).sqrt(),
-    ),
-    _asked("columns, not rows, with mean 0 and variance 1", _standard(shape=(8, 5)).T),
     _asked(
         "samples that are normalized over both axes together",
         _standard(shape=(2, 12), seed=12).view(2, 3, 4),
@@ -348,10 +336,8 @@ already_normalized = exercise(
         _standard(1.18**0.5, mean=0.19),
         tolerance=0.2,
     ),
-    _asked("rows after RMSNorm", F.rms_norm(draw(13, 4, 6, mean=1.0), (6,))),
-    _asked("float32 rows after LayerNorm", F.layer_norm(draw(15, 4, 6).float(), (6,))),
     _asked("rows of 1 and -1, stretched to variance 1.015", _SIGNS * 1.015**0.5),
-    tried="rows, columns, one bad row, RMSNorm, two dtypes, tolerances",
+    tried="rows of several shapes, one bad row, nan, tolerances",
     wrong="""
     # the variance is not looked at: rows with mean 0 can have any.
     return bool(of_mean)

@@ -376,11 +376,13 @@ backward_rows = exercise(
     _backward_rows,
     [
         _backward("three rows of 5", 3, 5, mean=1.0),
-        _backward("rows 1 and 2 of four rows (start = 1, stop = 3)", 4, 3, (1, 3), before=2.0),
         _backward(
-            "rows 4,070 to 4,140 of 4,200 (start = 4070, stop = 4141)", 4200, 3, (4070, 4141)
+            "rows 4,070 to 4,140 of 4,200 (start = 4070, stop = 4141)",
+            4200,
+            3,
+            (4070, 4141),
+            2.0,
         ),
-        _backward("float32 rows around 100,000", 3, 7, **_FAR),
         _backward("three more rows of 5", 3, 5, seed=1356),
         _IN_ONE_THREAD,
     ],
