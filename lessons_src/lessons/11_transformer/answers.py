@@ -175,10 +175,6 @@ ANSWERS = {
                 ),
                 "a row with mean 0",
             ),
-            "the first sample only": (
-                lambda h, tolerance=0.01: _normalized(h[0], tolerance),
-                "On four rows",
-            ),
             "a row of answers": (
                 lambda h, tolerance=0.01: h.mean(-1).abs() < tolerance,
                 "On rows of 8",

@@ -147,7 +147,7 @@ ANSWERS = {
             "frozen": (init("model.requires_grad_(False)"), "without gradients"),
             "Xavier": (
                 init("nn.init.normal_(nn.init.xavier_uniform_(layer.weight)[:0])"),
-                "not Gaussian, mean 0, deviation 0.1'",
+                "not Gaussian, mean 0, deviation 0.08",
             ),
             "Laplace": (
                 init(

@@ -9,7 +9,6 @@ from lessonkit.check.declare import (
     call_layer,
     draw,
     exercise,
-    filled,
     in_float64,
     instead,
     judging,
