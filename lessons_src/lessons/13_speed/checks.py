@@ -5,6 +5,8 @@ number is read and written. A compiled kernel runs compiled as well, in float32 
 digits. Nothing is timed.
 """
 
+import inspect
+
 import numpy as np
 import torch
 from numba import float32
@@ -188,8 +190,10 @@ def _accesses(trail, *counted):
 
 def _threads(answer):
     """Observe whether a kernel asks for several threads."""
-    parallel = getattr(answer, "targetoptions", {}).get("parallel")
-    asks = parallel or "prange" in _plain(answer).__code__.co_names
+    asks = (
+        getattr(answer, "targetoptions", {}).get("parallel")
+        or "prange" in inspect.unwrap(_plain(answer)).__code__.co_names
+    )
     return {"the rows run": "in several threads" if asks else "in one thread"}
 
 
