@@ -173,7 +173,7 @@ class _Norm(nn.Module):
 
     def __init__(self, *sizes):
         super().__init__()
-        self.sizes = sizes
+        self.sizes, self.gain = sizes, nn.Parameter(torch.ones(1))
 
 
 class _Conv(nn.Conv2d):
