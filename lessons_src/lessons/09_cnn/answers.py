@@ -80,6 +80,10 @@ ANSWERS = {
             "in pairs": right_pairs,
         },
         "wrong": {
+            "a seed of its own": (
+                lambda *given: torch.manual_seed(0) and _with_norms(*given),
+                "set anew",
+            ),
             "few channels": (
                 lambda net, norm, size: _with_norms(
                     net, lambda C, H, W: norm(min(C, 16), H, W), size

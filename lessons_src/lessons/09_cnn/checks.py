@@ -236,6 +236,7 @@ def _norms_into(label, make, size):
     """Return a Probe: the net that the answer makes of a given one, and what it leaves of that."""
 
     def run(answer):
+        torch.manual_seed(14)
         net = make()
         before, modes = list(net), [layer.training for layer in net]
         held = [tensor.clone() for tensor in net.state_dict().values()]
@@ -246,6 +247,9 @@ def _norms_into(label, make, size):
         return seen | {
             "the layers besides": "others, or copies" if others else "those of net",
             "the given net is unchanged": same,
+            "the seed of the notebook": "as before"
+            if torch.initial_seed() == 14
+            else "set anew",
             "the mode of the given net": "changed by train() or eval()"
             if changed
             else "as before",
