@@ -99,7 +99,12 @@ ANSWERS = {
             "squashed first": squashed,
         },
         "wrong": {
-            "noise": (lambda x, w, b: _tokens(0 * x + torch.randn_like(x), w, b), "alone")
+            "noise": (lambda x, w, b: _tokens(0 * x + torch.randn_like(x), w, b), "alone"),
+            "five numbers": (instead(_tokens, "return F.layer_norm(row, (5,))"), "E = 7"),
+            "24 samples": (
+                lambda x, w, b: torch.cat([_tokens(x, w, b)[:24], 0 * _tokens(x, w, b)[24:]]),
+                "all samples",
+            ),
         },
     },
 }

@@ -595,7 +595,7 @@ def mended_tokens(x, weight, bias):
     Example: with weight [1, 0, 2] and bias [2, 0, 1], one answer makes [1.22, -1.22, 0] of 0
     and [0.71, -1.41, 0.71] of 1.
     x: (B, K) float tensor. weight, bias: (K, E), both learned, a row of each for each feature.
-    Returns (B, K, E), of x's dtype. Each token has mean 0 and, up to eps, mean square 1.
+    Returns (B, K, E), of x's dtype. Each token has mean 0 and mean square 1 (to 0.01: eps).
     The token of a feature depends on that feature alone; gradients reach all three. Of 24
     numbers from -3 to 3, two tokens are a thousandth of the largest distance apart, or more.
     """

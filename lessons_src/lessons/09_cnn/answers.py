@@ -68,7 +68,7 @@ ANSWERS = {
         "right": {"a small rate": _WINNING, "a larger rate": _WINNING | {"rate": 0.015}},
         "wrong": {
             "a tuple": ((0.01, "kaiming", 64, 0), "takes dict("),
-            "no seed": (dict(rate=0.01, start="kaiming", batch_size=64), "The keys are"),
+            "no seed": (dict(rate=0.01, start="kaiming", batch_size=64), "seed is missing"),
             "a start that there is not": (_WINNING | {"start": "xavier"}, "start is one of"),
             "a rate of 0": (_WINNING | {"rate": 0}, "rate"),
         },
@@ -80,6 +80,16 @@ ANSWERS = {
             "in pairs": right_pairs,
         },
         "wrong": {
+            "a seed of its own": (
+                lambda *given: torch.manual_seed(0) and _with_norms(*given),
+                "set anew",
+            ),
+            "few channels": (
+                lambda net, norm, size: _with_norms(
+                    net, lambda C, H, W: norm(min(C, 16), H, W), size
+                ),
+                "what norm was given",
+            ),
             "only the first convolution": (
                 lambda net, norm, size: nn.Sequential(
                     *list(_with_norms(net, norm, size))[:2], *list(net)[1:]

@@ -409,11 +409,11 @@ def with_norms(net, norm, size):
 
     Example: of nn.Sequential(nn.Conv2d(1, 5, 3), nn.ReLU()) and size (8, 6) it makes
     conv, norm(5, 6, 4), ReLU.
-    net: nn.Sequential of nn.Conv2d, nn.MaxPool2d and layers that leave the size alone; it
-    stays as it is. norm: function (C, H, W) -> layer, called anew for each convolution, with
-    the shape of what that convolution returns. size: (H, W) of the images that enter net.
-    nn.Conv2d and nn.MaxPool2d have attributes kernel_size, stride, padding and dilation, and
-    nn.Conv2d has out_channels. conv_output_shape is there for you.
+    net: nn.Sequential of nn.Conv2d, nn.MaxPool2d (padding in numbers, no ceil_mode) and layers
+    that leave the size alone; it stays as it is. norm: function (C, H, W) -> layer, called
+    anew for each convolution, with the shape of what that convolution returns. size: (H, W) of
+    the images that enter net. nn.Conv2d and nn.MaxPool2d have attributes kernel_size, stride,
+    padding and dilation, and nn.Conv2d has out_channels. conv_output_shape is there for you.
     """
     layers = []
     for layer in net:

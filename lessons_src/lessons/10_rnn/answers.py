@@ -62,6 +62,13 @@ class LSTMList(_LSTM):
         return [o * torch.tanh(self.norm_c(c)), c]
 
 
+class LSTMOfSix(_LSTM):
+    def step(self, part, state):
+        i, f, g, o = (part + self.norm_hh(state[0] @ self.weight_hh.mT)).split(6, -1)
+        c = torch.sigmoid(f) * state[1] + torch.sigmoid(i) * torch.tanh(g)
+        return torch.sigmoid(o) * torch.tanh(self.norm_c(c)), c
+
+
 class LSTMWithoutForgetBias(_LSTM):
     def __init__(self, input_size, hidden_size):
         super().__init__(input_size, hidden_size)
@@ -133,6 +140,10 @@ ANSWERS = {
                 "gradient",
             ),
             "other names": (GRUOtherNames, "new cell, (4, 6)"),
+            "six units": (
+                in_gru_step("n = torch.tanh(x_new + r * self.new_hh(new)[..., :6])"),
+                "(3, 9)",
+            ),
         },
     },
     "lstm_cell": {
@@ -144,7 +155,8 @@ ANSWERS = {
             ),
         },
         "wrong": {
-            "the given bias lost": (LSTMWithoutForgetBias, "norm_ih.bias at the start[1]")
+            "the given bias lost": (LSTMWithoutForgetBias, "norm_ih.bias at the start[1]"),
+            "six units": (LSTMOfSix, "(3, 9)"),
         },
     },
     "back_one_step": {
@@ -160,6 +172,13 @@ ANSWERS = {
                 "expected {'norm.weight': (7,)",
             ),
             "its last state goes on in eval()": (GoesOn, "the output in eval()"),
+            "six units": (
+                instead(
+                    _Tagger,
+                    "return F.layer_norm(states, (6,), self.norm.weight, self.norm.bias)",
+                ),
+                "(4, 5, 2)",
+            ),
         },
     },
 }

@@ -19,7 +19,6 @@ from lessonkit.check.declare import (
     of_a_layer,
     quiz,
     raised,
-    refusing,
 )
 
 # ---- one step
@@ -35,22 +34,17 @@ def _step(x, h, W, U, weight, bias):
     return torch.tanh(normed)
 
 
-def _inputs(B, I, H):
-    shapes = [(B, I), (B, H), (H, I), (H, H), (H,), (H,)]
-    return [draw(n, *shape) for n, shape in enumerate(shapes, 1)]
-
-
+_SHAPES = [(3, 4), (3, 5), (5, 4), (5, 5), (5,), (5,)]
 normed_step = exercise(
     _step,
-    ("3 rows, 4 inputs, 5 units", *_inputs(3, 4, 5)),
-    ("5 rows, 5 inputs, 5 units", *_inputs(5, 5, 5)),
+    ("3 rows, 4 inputs, 5 units", *[draw(n, *shape) for n, shape in enumerate(_SHAPES, 1)]),
     takes={"x": "B I", "h": "B H", "W": "H I", "U": "H H", "weight": "H", "bias": "H"},
     sizes={"B": (3, 1, 17), "I": (4, 1, 9), "H": (5, 2, 60)},
     values=("ordinary",),
     reference=in_float64(_step),
     tried="many sizes, two number types, gradients",
     wrong="""
-    # the norm comes after the tanh. The summed input is normalized, and the tanh comes last.
+    # the norm comes after the tanh. The summed input is normalized.
     return _layer_norm(torch.tanh(a), weight, bias)
 
     # the old state is normalized, and not the summed input W x + U h.
@@ -62,7 +56,7 @@ normed_step = exercise(
     # only W x is normalized. The norm goes on the sum W x + U h.
     normed = _layer_norm(x @ W.T, weight, bias) + h @ U.T
 
-    # the two parts are normalized separately. That comes later; here the norm goes on their sum.
+    # the two parts are normalized separately. Here the norm goes on their sum.
     normed = _layer_norm(x @ W.T, weight, bias) + _layer_norm(h @ U.T, weight, bias)
 
     # there is no tanh.
@@ -77,13 +71,10 @@ normed_step = exercise(
     # gain and bias are not used.
     normed = _layer_norm(a)
 
-    # the bias is not used.
-    normed = _layer_norm(a, weight)
-
-    # the batch is normalized: each unit over the rows. Each row takes its own statistics, over its H units.
+    # each unit is normalized over the rows. Each row takes its own statistics, over its H units.
     normed = _layer_norm(a.T).T * weight + bias
 
-    # the statistics are taken over the whole batch. Each row takes its own, over its H units. | The sizes are a.shape[-1:].
+    # the statistics are taken over the whole batch, and not over the H units of a row. | The sizes are a.shape[-1:].
     normed = F.layer_norm(a, a.shape) * weight + bias
 
     # the variance divides by H - 1. LayerNorm divides by H. | correction=0.
@@ -93,12 +84,6 @@ normed_step = exercise(
     normed = (a - a.mean(-1, keepdim=True)) / (a.std(-1, correction=0, keepdim=True) + 1e-5) * weight + bias
     # or
     normed = (a - a.mean(-1, keepdim=True)) / a.std(-1, correction=0, keepdim=True) * weight + bias
-
-    # W and U are not transposed. They have a row for each unit. | The products are x @ W.T and h @ U.T.
-    a = x @ W + h @ U
-
-    # x holds a sample in each row, so W x is x @ W.T, and U h is h @ U.T.
-    a = W @ x + U @ h
 
     # U is not transposed. | The product is h @ U.T.
     a = x @ W.T + h @ U
@@ -136,9 +121,9 @@ def _new_cell(cls):
 _GIVEN = "__init__ was given: keep the names, sizes and values that it makes."
 
 
-def _cell(right, gates, state, wrong, make=lambda cls: cls(4, 6)):
-    """Return the check of a cell with so many rows of H. state: the names of its tensors."""
-
+def _cell(right, gates, state, wrong, wrap=lambda cell: cell):
+    """Return the check of a cell with so many rows of H. state: its tensors' names. wrap: what makes it a layer."""
+    make = lambda cls: wrap(cls(4, 6))
     part, x, *tensors = (
         draw(n, 3, size) for n, size in enumerate((6 * gates, 4, *(6 for _ in state)))
     )
@@ -157,19 +142,17 @@ def _cell(right, gates, state, wrong, make=lambda cls: cls(4, 6)):
         returns=state if len(state) == 2 else ("the new state",),
     )
     alone = on("a call with x of shape (4,), without a state", lambda cell: cell, x[0])
-    another = lambda cls: make(cls).double()(x, *tensors[:-1], tensors[-1][:1])
-    refused = Probe(f"{state[-1]} for another batch", refusing(another))
     return exercise(
         right,
         [Probe("a new cell, (4, 6)", _new_cell, why=_GIVEN)],
         ([step], "step"),
-        [alone, refused, *of_a_layer(make, x, *tensors)],
-        takes={"x": "B 4"} | dict.fromkeys(state, "B 6"),
-        use=lambda cls, sizes: make(cls),
+        [alone, *of_a_layer(make, x, *tensors)],
+        takes={"x": "B 5"} | dict.fromkeys(state, "B 9"),
+        use=lambda cls, sizes: wrap(cls(5, 9)),
         sizes={"B": (3, 1, 17)},
         values=("ordinary",),
         gradient=1,
-        says="{answer.__name__} does what it should (parameters, step, calls, gradients, refusals)",
+        says="{answer.__name__} does what it should (parameters, step, calls, gradients)",
         wrong=wrong,
     )
 
@@ -189,7 +172,7 @@ gru_cell = _cell(
     # r is outside the tanh. It holds back the state's part, inside. | tanh(x_new + r * new_hh(...)).
     n = r * torch.tanh(x_new + self.new_hh(new))
 
-    # r multiplies the input's part as well. It holds back the state alone.
+    # r multiplies the input's part as well. It holds back the state's alone.
     n = torch.tanh(r * (x_new + self.new_hh(new)))
 
     # r multiplies the input's part. It belongs on the state's.
@@ -223,10 +206,10 @@ lstm_cell = _cell(
     4,
     ("h", "c"),
     """
-    # each gate is normalized by itself. All four share one norm, 4H wide. | Normalize first, chunk afterwards.
+    # each gate is normalized by itself. All four share one norm, 4H wide.
     rows = part + F.layer_norm(F.linear(h, self.weight_hh).unflatten(-1, (4, -1)), h.shape[-1:]).flatten(-2) * self.norm_hh.weight + self.norm_hh.bias
 
-    # the normalized c is returned and carried. In the paper c goes on as it is; only the way out has norm_c.
+    # the normalized c is returned and carried. c goes on as it is; only the way out has norm_c.
     def step(self, part, state):
         return torch.sigmoid(o) * torch.tanh(self.norm_c(c)), self.norm_c(c)
 
@@ -258,10 +241,6 @@ lstm_cell = _cell(
     # norm_c is on h. It is inside the last tanh. | sigmoid(o) * tanh(norm_c(c)).
     def step(self, part, state):
         return self.norm_c(torch.sigmoid(o) * torch.tanh(c)), c
-
-    # the pair is swapped. | Return h first, then c.
-    def step(self, part, state):
-        return c, torch.sigmoid(o) * torch.tanh(self.norm_c(c))
 
     # state is (h, c), and h and c have changed places. | h, c = state.
     def step(self, part, state):
@@ -316,7 +295,7 @@ lstm_cell = _cell(
     # 1 is added to f in every step. The forget gate's 1 is in the bias already, where it is learned.
     c = torch.sigmoid(f + 1) * c + torch.sigmoid(i) * torch.tanh(g)
     """,
-    lambda cls: _Apart(cls(4, 6)),
+    _Apart,
 )
 
 # ---- the gradient of one step, on paper
@@ -341,16 +320,13 @@ back_one_step = quiz(
             5
             / 169: "That divides by the variance of the sum. The norm divides by its deviation.",
             12 / 13: "The gradient goes back through U h, and not through W x.",
-            13 / 5: "Upside down: U multiplies by 5, and the norm divides by 13.",
         },
     ),
     no_input=(
         1,
         {
-            5: "The norm still divides, now by the deviation of U h alone.",
             0: "The gradient does not go through W x. The norm divides by the deviation of U h alone.",
             1 / 5: _NORM_ALONE,
-            5 / 13: "Without W x, the deviation of the sum is that of U h alone.",
         },
     ),
     each_part=(
@@ -402,21 +378,21 @@ mended_tagger = exercise(
     ([Probe("a new tagger, (3, 7)", _layers)], "the layers"),
     ([call_layer("x of shape (4, 5, 3)", _tagger, draw(131, 4, 5, 3), {})], "forward"),
     of_a_layer(_tagger, draw(141, 4, 5, 3)),
-    takes={"x": "B T 3"},
-    use=lambda cls, sizes: cls(3, 6),
+    takes={"x": "B T 2"},
+    use=lambda cls, sizes: cls(2, 9),
     sizes={"B": (4, 1, 17), "T": (5, 1, 30)},
     values=("ordinary", "small"),
     gradient=1,
     says="{answer.__name__} keeps samples and steps apart (values, gradients, several lengths)",
     wrong="""
-    # the tagger still needs the number of steps. | It takes (input_size, hidden_size), and any length.
+    # the tagger still needs the number of steps. | It takes any.
     def __init__(self, input_size, hidden_size, steps):
         ...
 
     # the gains still have one row for each step, and the norm looks along time. | nn.LayerNorm(hidden_size).
     self.norm = nn.LayerNorm([5, hidden_size])
 
-    # the norm is 2H wide. A bidirectional GRU would fit it, but that reads from the end too, and so looks ahead.
+    # the norm is 2H wide. A bidirectional GRU would fit it, but that looks ahead.
     self.rnn = nn.GRU(input_size, hidden_size, bidirectional=True, batch_first=True)
     self.norm = nn.LayerNorm(2 * hidden_size)
 

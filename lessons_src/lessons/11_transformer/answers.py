@@ -159,9 +159,21 @@ ANSWERS = {
     "already_normalized": {
         "right": {"the solution": _normalized, "the largest": by_max, "a tensor": as_a_tensor},
         "wrong": {
-            "the first sample only": (
-                lambda h, tolerance=0.01: _normalized(h[0], tolerance),
-                "On four rows",
+            "64 rows": (
+                lambda h, tolerance=0.01: _normalized(
+                    h.reshape(-1, h.shape[-1])[:64], tolerance
+                ),
+                "a hundred rows",
+            ),
+            "by NumPy": (
+                lambda h, tolerance=0.01: _normalized(torch.from_numpy(h.numpy()), tolerance),
+                "NumPy has no gradients",
+            ),
+            "no single row": (
+                lambda h, tolerance=0.01: (
+                    _normalized(torch.stack([*h]), tolerance) if h.shape[1] else False
+                ),
+                "a row with mean 0",
             ),
             "a row of answers": (
                 lambda h, tolerance=0.01: h.mean(-1).abs() < tolerance,

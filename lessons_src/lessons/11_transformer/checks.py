@@ -43,7 +43,7 @@ pre_ln = exercise(
     reference=in_float64(_block),
     tried="many shapes, two dtypes, gradients",
     wrong="""
-    # that is Post-LN: the norms come after the sums. In Pre-LN each is on its branch, before the function.
+    # that is Post-LN: the norms come after the sums. In Pre-LN they come before the functions.
     h = norm1(x + attend(x))
     return norm2(h + mlp(h))
 
@@ -52,10 +52,6 @@ pre_ln = exercise(
     return norm2(h) + mlp(norm2(h))
     # or
     h = norm1(x) + attend(norm1(x))
-
-    # both skips are missing. | Add x to what each function returns.
-    h = attend(norm1(x))
-    return mlp(norm2(h))
 
     # the skip around the attention is missing.
     h = attend(norm1(x))
@@ -76,16 +72,16 @@ pre_ln = exercise(
     # the second half is Post-LN, the first is Pre-LN.
     return norm2(h + mlp(h))
 
-    # the MLP starts from the block's input: attention and MLP are in parallel. | It starts from the sum after the attention.
+    # the MLP starts from the block's input: attention and MLP are in parallel. | Give it the sum after the attention.
     return h + mlp(norm2(x))
 
-    # the second skip starts at the block's input. It starts at the sum after the attention. | Overwrite x, or give that sum a name and use it twice.
+    # the second skip starts at the block's input, and not at the sum after the attention. | Overwrite x, or use that sum twice.
     return x + mlp(norm2(h))
 
-    # the MLP gets what the attention returns, without the skip. | It starts from the sum after the attention.
+    # the MLP gets what the attention returns, without the skip. | Give it the sum after the attention.
     return h + mlp(norm2(attend(norm1(x))))
 
-    # there is one skip around both functions. | Each has its own: first x plus the attention's branch, then that sum plus the MLP's.
+    # there is one skip around both functions. | Each has its own.
     return x + mlp(norm2(attend(norm1(x))))
 
     # norm1 is used twice, and norm2 never.
@@ -99,17 +95,13 @@ pre_ln = exercise(
 
 # ---- On paper
 
-_LEFT = "is what is left. The question is by what the difference is divided."
-_SIX = "That is one norm. There are six, one after the other."
 divided_by = quiz(
     tolerance=0.006,
     post_one=(
         3,
         {
-            9: "That is the mean square of the sum. The norm divides by its root.",
             8
-            ** 0.5: "That is the root of what was added. The rows were there before: the sum has 1 + 8.",
-            1 / 3: f"A third {_LEFT}",
+            ** 0.5: "That is the root of what was added. The rows were there before: the sum has 1 + 8."
         },
     ),
     post_all=(
@@ -117,9 +109,6 @@ divided_by = quiz(
         {
             18: "That adds six times 3. Each norm divides what the norm before it has left.",
             7: "That would be one norm after all six branches. In Post-LN each branch has its own.",
-            3: _SIX,
-            1 / 729: f"That {_LEFT}",
-            531441: "That divides by 9 each time. The norm divides by the root.",
         },
     ),
     pre_stream=(
@@ -128,15 +117,12 @@ divided_by = quiz(
             9: "That is the stream after one branch. Six of them add.",
             48: "That is what the branches add. The stream was there before.",
             54: "That counts the stream once for each branch. It is there once, and the six branches add.",
-            7: "That is its root, by which the final norm divides. Here the mean square is asked.",
         },
     ),
     pre_all=(
         7,
         {
             48**0.5: "That leaves out what was in the stream before the branches.",
-            1 / 7: f"That {_LEFT}",
-            49: "The norm divides by the root of the mean square.",
             729: "In Pre-LN the norms on the branches do not touch the stream. Only the final one divides.",
         },
     ),
@@ -144,8 +130,7 @@ divided_by = quiz(
         1.1**6,
         {
             1.8: "That is near. Type two decimals.",
-            1.1: _SIX,
-            1.21**6: "The norm divides by the root of 1.21, six times.",
+            1.1: "That is one norm. There are six, one after the other.",
             1.5: "1.5 is near the root of 1 + 6 · 0.21: one norm after all. In Post-LN each branch has its own.",
         },
     ),
@@ -175,9 +160,8 @@ def _model(layers, place):
         before = {name: (p.data_ptr(), p.detach().clone()) for name, p in held.items()}
         answer(model)
         now = dict(model.named_parameters())
-        same = now.keys() == held.keys() and all(
-            p is held[name] and p.data_ptr() == before[name][0] for name, p in now.items()
-        )
+        own = [p is held.get(n) and p.data_ptr() == before[n][0] for n, p in now.items()]
+        same = all(own) and len(now) == len(held)
         factors = {}
         for name, (_, numbers) in before.items():
             inside = name.startswith("blocks")
@@ -198,20 +182,17 @@ def _model(layers, place):
 scale_branches = exercise(
     _scaled,
     _model(2, "pre"),
-    _model(8, None),
-    tried="2 and 8 blocks: every weight and bias",
+    _model(12, None),
+    tried="2 and 12 blocks: every weight and bias",
     wrong="""
-    # the factor is 1/n. That would be right if the rows were all alike; of independent ones the mean squares add, and a factor c on a row multiplies its mean square by c * c.
+    # the factor is 1/n. That would be right if the rows were all alike; of independent ones the mean squares add.
     factor = 1 / n
 
-    # the factor is 1 / number of blocks. | Count the branches, two a block, and remember that a factor c on a row multiplies its mean square by c * c.
+    # the factor is 1 / number of blocks. | Count the branches, two a block. And a factor c on a row multiplies its mean square by c * c.
     factor = 1 / len(model.blocks)
 
     # the factor is that of the number of blocks. A block has two branches. | n = 2 * len(model.blocks).
     n = len(model.blocks)
-
-    # the weights become larger. | To shrink what a branch adds, divide.
-    factor = math.sqrt(n)
 
     # the weights are new parameters. An optimizer that holds the old ones does not know them. | Change the old ones in place, with /= or *=.
     mlp = setattr(block.mlp[2], "weight", nn.Parameter(mlp * factor))
@@ -222,7 +203,7 @@ scale_branches = exercise(
     # only the branch of the MLP is scaled. | The attention's last linear layer, block.attend.out, is the other branch.
     attention *= 1
 
-    # the weights are changed while gradients are recorded, which PyTorch refuses. | Put the loop under torch.no_grad().
+    # the weights are changed while gradients are recorded. | Put the loop under torch.no_grad().
     with torch.enable_grad():
         mlp *= factor
 
@@ -253,19 +234,15 @@ def _built(width, heads, layers, norm_first):
         model = answer(width, heads, layers, norm_first)
         if not isinstance(model, nn.Module):
             return {"the model": f"not a module, but {type(model).__name__}"}
-        # whoever wrote it
-        norms = sum("Norm" in str(type(module).__mro__) for module in model.modules())
+        seen = {
+            "the number of norms": sum("Norm" in str(type(m).__mro__) for m in model.modules())
+        }
         try:
             output = filled(model, 9)(draw(9, 2, 3, width).float()).detach()
         except Exception as error:
             output = raised(error)
-        return {
-            "the number of norms": norms,
-            "the output": output,
-            "the number of trained parameters": sum(
-                p.numel() for p in model.parameters() if p.requires_grad
-            ),
-        }
+        trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+        return seen | {"the output": output, "the number of trained parameters": trained}
 
     label = f"encoder({width}, {heads}, {layers}, norm_first={norm_first})"
     return Probe(label, run, tolerance=1e-4)
@@ -273,9 +250,9 @@ def _built(width, heads, layers, norm_first):
 
 encoder = exercise(
     _encoder,
-    _built(6, 2, 3, True),
+    _built(6, 2, 9, True),
     _built(8, 2, 2, False),
-    tried="with and without norm_first, 2 and 3 layers: norms, output, parameters",
+    tried="with and without norm_first, 2 and 9 layers: norms, output, parameters",
     wrong="""
     # under norm_first the stack needs a final norm, and nn.TransformerEncoder adds none by itself. | nn.LayerNorm(width).
     final = None
@@ -283,7 +260,7 @@ encoder = exercise(
     # the final norm is always there. A Post-LN block already ends in a norm. | Without norm_first it is None.
     final = nn.LayerNorm(width)
 
-    # the final norm comes without norm_first, where the last block ends in a norm already, and is missing with it.
+    # the final norm comes without norm_first, and is missing with it.
     final = None if norm_first else nn.LayerNorm(width)
 
     # final is the flag norm_first. It is a module, nn.LayerNorm(width), or None.
@@ -311,12 +288,12 @@ def _normalized(h, tolerance=0.01):
 
 
 def _asked(label, h, **options):
-    """Return a Probe: what an answer says of rows h, (..., D). A truth value of a tensor or of NumPy is one."""
+    """Return a Probe: what an answer says of rows h, (..., D), of a net. A tensor's or NumPy's truth value is one."""
 
     def run(answer):
-        mine = h.clone()
+        mine = h.clone().requires_grad_().clone()
         result = as_python(answer(mine, **options))
-        return {"h after the call": mine, "the result": result}
+        return {"h after the call": mine.detach(), "the result": result}
 
     return Probe(label, run)
 
@@ -337,24 +314,16 @@ already_normalized = exercise(
     _normalized,
     _asked("rows of 8 with mean 0 and variance 1", _standard()),
     _asked("rows of 4 with mean 0 and biased variance 1", _standard(shape=(2, 3, 4), seed=11)),
-    _asked("rows with mean 0 and variance 4", _standard(2.0)),
-    _asked("rows with mean 0 and variance 0.0025", _standard(0.05)),
     _asked("rows with mean -0.5 and variance 1", _standard(mean=-0.5)),
-    _asked("rows with means 0.5 and -0.5 and variance 1", _FOUR + _each(0.5, -0.5, 0.5, -0.5)),
     _asked(
-        "rows with mean 0 whose variances differ and average 1",
-        _FOUR * _each(1.5, 0.5, 1.5, 0.5).sqrt(),
+        "a hundred rows, the last of which is off",
+        _standard(shape=(100, 6)) * _each(*[1] * 99, 3),
     ),
-    _asked("four rows, one of which is off", _FOUR * _each(1, 1, 3, 1) + _each(0, 0, 1, 0)),
+    _asked("a row with mean 0 and variance 1", _standard(shape=(8,))),
     _asked(
         "four rows with variance 1, one with mean 0.03, the others 0",
         _FOUR + _each(0, 0, 0.03, 0),
     ),
-    _asked(
-        "four rows with mean 0, one with variance 1.03, the others 1",
-        _FOUR * _each(1, 1, 1.03, 1).sqrt(),
-    ),
-    _asked("columns, not rows, with mean 0 and variance 1", _standard(shape=(8, 5)).T),
     _asked(
         "samples that are normalized over both axes together",
         _standard(shape=(2, 12), seed=12).view(2, 3, 4),
@@ -367,10 +336,8 @@ already_normalized = exercise(
         _standard(1.18**0.5, mean=0.19),
         tolerance=0.2,
     ),
-    _asked("rows after RMSNorm", F.rms_norm(draw(13, 4, 6, mean=1.0), (6,))),
-    _asked("float32 rows after LayerNorm", F.layer_norm(draw(15, 4, 6).float(), (6,))),
     _asked("rows of 1 and -1, stretched to variance 1.015", _SIGNS * 1.015**0.5),
-    tried="rows, columns, one bad row, RMSNorm, two dtypes, tolerances",
+    tried="rows of several shapes, one bad row, nan, tolerances",
     wrong="""
     # the variance is not looked at: rows with mean 0 can have any.
     return bool(of_mean)
@@ -383,16 +350,16 @@ already_normalized = exercise(
     # or
     var = h.std(-1)
 
-    # h is compared with its LayerNorm, number by number. The tolerance is for the mean and the variance of each row.
+    # h is compared with its LayerNorm, number by number. The tolerance is for each row's mean and variance.
     of_mean = of_var = torch.allclose(h, F.layer_norm(h, h.shape[-1:]), atol=tolerance)
 
-    # mean and variance are those of all numbers together. LayerNorm makes each row's 0 and 1. | Take them over the last axis.
+    # mean and variance are those of all numbers together. | Take them over the last axis.
     mean, var = h.mean(), h.var(correction=0)
 
-    # mean and variance are taken over all axes but the first. A row is what lies along the last one.
+    # mean and variance are taken over all axes but the first. A row lies along the last one.
     mean, var = h.flatten(1).mean(-1), h.flatten(1).var(-1, correction=0)
 
-    # mean and variance are taken over the first or second axis. LayerNorm takes them over the last, whatever the number of axes.
+    # mean and variance are taken over the first or second axis. LayerNorm takes them over the last.
     mean, var = h.mean(0), h.var(0, correction=0)
     # or
     mean, var = h.mean(1), h.var(1, correction=0)
@@ -415,14 +382,14 @@ already_normalized = exercise(
     # the standard deviation is compared with 1. The tolerance is for the variance, its square.
     var = h.std(-1, correction=0)
 
-    # the distances of all rows are averaged, so one bad row passes. Each row has to be within the tolerance.
+    # the distances of all rows are averaged, so one bad row passes.
     of_mean = mean.abs().mean() < tolerance
     of_var = (var - 1).abs().mean() < tolerance
 
-    # the sum of each row is compared with 0. Its mean is that sum divided by D.
+    # the sum of each row is compared with 0, and not its mean.
     mean = h.sum(-1)
 
-    # the mean square is compared with 1. The variance is taken around the mean. | var(-1, correction=0).
+    # the mean square is compared with 1. | The variance is taken around the mean.
     var = h.square().mean(-1)
     """,
 )

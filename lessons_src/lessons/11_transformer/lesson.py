@@ -92,7 +92,7 @@ def pre_ln(x, attend, mlp, norm1, norm2):
     LayerNorm. Of (7, 1, 7, 1) attention's half makes (10, -2, 10, -2), and the MLP's half
     makes (13, -5, 13, -5) of that.
     x: (B, T, C). attend, mlp, norm1, norm2: functions (B, T, C) -> (B, T, C); norm1 belongs
-    to attend, norm2 to mlp. Returns (B, T, C); x itself is not changed.
+    to attend, norm2 to mlp. Returns (B, T, C), with gradients; x itself is not changed.
     """
     ### BEGIN SOLUTION
     x = x + attend(norm1(x))  # (B, T, C)
@@ -721,8 +721,8 @@ def already_normalized(h, tolerance=0.01):
     """Whether every row of h is as LayerNorm leaves it at gain 1 and bias 0.
 
     Example: True for (1, -1, 1, -1), False for (2, -2, 2, -2) and for (2, 0, 2, 0).
-    h: (..., D). tolerance: how far the mean of a row may be from 0, and its biased variance
-    from 1. h itself is not changed. Returns True or False.
+    h: (..., D), which may need gradients. tolerance: how far the mean of a row may be from 0,
+    and its biased variance from 1. h itself is not changed. Returns True or False.
     """
     ### BEGIN SOLUTION
     mean = h.mean(-1)  # (...)

@@ -122,10 +122,10 @@ ANSWERS = {
             ),
             "clamped": (
                 logits("return (q @ k.mT / 8**0.5).clamp(-2.8, 2.8)"),
-                "30 times as large",
+                "scores when queries",
             ),
             "the queries detached": (logits("q_hat = self.norm_q(q.detach())"), "q"),
-            "divided by sqrt(8)": (logits("return q_hat @ k_hat.mT / 8**0.5"), "if d is 16"),
+            "divided by sqrt(8)": (logits("return q_hat @ k_hat.mT / 8**0.5"), "if d is 40"),
         },
         # Any norm that makes the bound true is right, with an eps of its own: values are not compared.
         "generic_exceptions": (

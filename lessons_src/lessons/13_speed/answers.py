@@ -62,8 +62,15 @@ def backward_in_threads(dy, x, mean, rstd, weight, dx, dweight, dbias, start, st
 
 
 def never_padded(x, width):
-    var, mean = torch.var_mean(x, -1, correction=0, keepdim=True)
-    return mean, var
+    return x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)
+
+
+def filled_in(x, width):
+    D = x.shape[-1]
+    c = x.new_zeros(*x.shape[:-1], width)
+    mean = x.sum(-1, keepdim=True) / D
+    c[..., :D] = x - mean
+    return mean, (c * c).sum(-1, keepdim=True) / D
 
 
 def times_a_mask(x, width):
@@ -102,7 +109,7 @@ ANSWERS = {
             ),
             "64 weights": (
                 instead(_forward_rows, "y[r, i] = x_hat * weight[i % 64] + bias[i]"),
-                "two rows of 300",
+                "a row of 1,000",
             ),
             "of eps = 0": (instead(_forward_rows, "eps = eps or 1e-5"), "eps = 0"),
             "weight changed": (
@@ -148,7 +155,11 @@ ANSWERS = {
                 ),
                 "each number of dx is written",
             ),
-            "two blocks": (instead(_backward_rows, "block = int(r >= 64)"), "rows 70 to 140"),
+            "two blocks": (instead(_backward_rows, "block = int(r >= 64)"), "rows 4,070 to"),
+            "few rows": (
+                instead(_backward_rows, "rows = range(start, min(stop, 150))"),
+                "rows 4,070 to",
+            ),
             "rstd set to 0": (
                 instead(_backward_rows, "mean_h, mean_hx, rstd[r] = sum_h / D, sum_hx / D, 0"),
                 "its input rstd",
@@ -160,10 +171,17 @@ ANSWERS = {
         "right": {
             "where": _mended_statistics,
             "times a mask": times_a_mask,
-            "never padded": never_padded,
+            "filled in": filled_in,
         },
         "wrong": {
-            "no keepdim": (lambda x, width: (x.mean(-1), x.var(-1, correction=0)), "shape")
+            "never padded": (never_padded, "that reads width numbers at once"),
+            "inf hidden": (
+                instead(
+                    _mended_statistics, "row = F.pad(x, (0, width - D)).clamp(-1e30, 1e30)"
+                ),
+                "nan and inf",
+            ),
+            "no keepdim": (lambda x, width: (x.mean(-1), x.var(-1, correction=0)), "shape"),
         },
     },
 }

@@ -1,58 +1,36 @@
 """Checks of lesson 13: words moved, the loops of a fused forward and backward pass, a padded variance.
 
-The two kernels run as plain Python on arrays that count every access, so that a check sees not only what is computed
-but how: in which order rows are visited, how often a number is read and written. A kernel that was compiled runs
-compiled as well, in float32 far from zero, where it must keep its digits. Nothing is timed.
+The two kernels run as plain Python on arrays that count every access: in which order rows are visited, how often a
+number is read and written. A compiled kernel runs compiled as well, in float32 far from zero, where it must keep its
+digits. Nothing is timed.
 """
+
+import inspect
 
 import numpy as np
 import torch
 from numba import float32
 from torch.nn import functional as F
 
-from lessonkit.check.declare import Probe, draw, exercise, in_float64, numbers, quiz
+from lessonkit.check.declare import Probe, draw, exercise, in_float64, numbers, quiz, refusing
 
 _ONE_EACH = "Each of the seven lines reads one tensor of x's size, the two means as well. Which one did you skip?"
 _SMALL = "c * c reads c once, as both factors are the same number. And weight and bias are one row each: they do not count."
 _FIVE = "Each line leaves its result in memory, and five are of x's size: c, squares, x_hat, scaled, y."
-_ONCE = (
-    "In a fused kernel the row is in the cache after the first loop: x comes from memory once."
-)
+_TRIPS = "Which tensors of x's size are there? And does one make a second trip, if the row stays in the cache after the first loop?"
+_ONCE = "mean, rstd and weight are small next to x, and a row is fetched once, however many loops use it."
 _ALONE = "That is one of the two passes. Add up the words of both."
 words_moved = quiz(
     tolerance=1e-9,
-    read=(
-        7,
-        {
-            5: _ONE_EACH,
-            6: _ONE_EACH,
-            8: _SMALL,
-            9: _SMALL,
-            12: "That is read and written together.",
-        },
-    ),
-    written=(
-        5,
-        {
-            7: "The two means write one number for each row, which does not count.",
-            4: _FIVE,
-            1: _FIVE,
-        },
-    ),
-    forward=(
-        2,
-        {
-            1: "x must be read and y must be written: two trips, one word each.",
-            3: _ONCE,
-            4: _ONCE,
-        },
-    ),
+    read=(7, {6: _ONE_EACH, 8: _SMALL, 9: _SMALL, 12: "That is read and written together."}),
+    written=(5, dict.fromkeys((1, 4), _FIVE)),
+    forward=(2, dict.fromkeys((1, 3, 4), _TRIPS)),
     backward=(
         3,
         {
             2: "dx depends on x as well as on dy. Both are read, dx is written.",
-            4: "mean and rstd are one number a row, weight is one row: they do not count. What else of x's size is needed?",
-            5: "A row of x or dy is fetched once, however many loops use it. Or is that forward and backward together?",
+            4: _ONCE,
+            5: _ONCE,
         },
     ),
     copies=(
@@ -108,12 +86,9 @@ class _Float32(np.lib.mixins.NDArrayOperatorsMixin):
         return float(self.value)
 
     def __array_ufunc__(self, ufunc, method, *numbers, out=None):  # out comes from +=
-        same = (_Float32, np.float32)
+        narrow = [isinstance(item, (_Float32, np.float32)) for item in numbers]
         result = ufunc(
-            *(
-                np.float32(item) if isinstance(item, same) else np.float64(item)
-                for item in numbers
-            )
+            *((np.float64, np.float32)[f](n) for f, n in zip(narrow, numbers, strict=True))
         )
         return _Float32(result) if isinstance(result, np.float32) else result
 
@@ -169,8 +144,8 @@ def _kernel_probe(label, given, part, watched, compiled=False, why=""):
 
     given: {name: tensor or number}, in the order of the arguments; the last three are written into.
     part: start and stop. watched: the names of the matrices whose accesses are counted; the last is written.
-    compiled: whether a compiled kernel runs compiled as well. Plain first: that raises where compiled code would write
-        outside an array.
+    compiled: whether a compiled kernel runs compiled as well, after the plain one: that raises where compiled code
+        would write outside an array.
     """
     tensors = [name for name, item in given.items() if isinstance(item, torch.Tensor)]
     outputs = tensors[-3:]
@@ -194,9 +169,10 @@ def _kernel_probe(label, given, part, watched, compiled=False, why=""):
     shown = {name: given[name] for name in ("dy", "x", "eps") if name in given}
     # float32: x - near and rest are exact, what follows is rounded to 24 bits a few times
     tolerance = 1e-5 if given["x"].dtype == torch.float32 else 1e-9
-    if compiled:  # the first call compiles
-        return Probe(label, run, shown, tolerance, why=_REORDERED, seconds=30.0)
-    return Probe(label, run, shown, tolerance, why=why)
+    more = (
+        {"why": _REORDERED, "seconds": 30.0} if compiled else {"why": why}
+    )  # the first call compiles
+    return Probe(label, run, shown, tolerance, **more)
 
 
 def _accesses(trail, *counted):
@@ -216,7 +192,7 @@ def _threads(answer):
     """Observe whether a kernel asks for several threads."""
     asks = (
         getattr(answer, "targetoptions", {}).get("parallel")
-        or "prange" in _plain(answer).__code__.co_names
+        or "prange" in inspect.unwrap(_plain(answer)).__code__.co_names
     )
     return {"the rows run": "in several threads" if asks else "in one thread"}
 
@@ -273,7 +249,7 @@ forward_rows = exercise(
         _forward("three rows of 5", 3, 5, mean=2.0),
         _forward("rows 1 and 2 of four rows (start = 1, stop = 3)", 4, 3, part=(1, 3)),
         _forward("rows of spread 0.001, eps = 0", 2, 7, eps=0.0, scale=1e-3),
-        _forward("two rows of 300", 2, 300, eps=0.5),
+        _forward("a row of 1,000", 1, 1000, eps=0.5),
         _forward(
             "float32 rows around 10,000,000",
             3,
@@ -282,14 +258,14 @@ forward_rows = exercise(
             dtype=torch.float32,
             mean=1e7,
             scale=4.0,  # whole numbers: c and its sums are exact, near is off by one or more
-            why="In other rows rest is next to nothing, and here it counts: look at each line that uses it, or should. And far "
+            why="In other rows rest is next to nothing, and here it counts: look at each line that uses it, or should. Far "
             "from zero float32 has no digits left for what your loops subtract, or for the mean that they keep.",
         ),
         _forward("three more rows of 5", 3, 5, seed=1324),
         _IN_ONE_THREAD,
     ],
-    [_forward("float32 rows around 100,000, compiled", 3, 7, compiled=True, **_FAR)],
-    tried="parts of the rows, one to 300 numbers a row, three eps, float32 far from zero, every access to x and y",
+    [_forward("float32 rows around 100,000, compiled", 100, 7, compiled=True, **_FAR)],
+    tried="parts of the rows, up to 1,000 numbers a row, three eps, float32 far from zero, every access to x and y",
     wrong="""
     # the variance is divided by D - 1. LayerNorm divides by D.
     var = sum_cc / (D - 1) - rest * rest
@@ -312,10 +288,8 @@ forward_rows = exercise(
     # the sum of c * c is not divided by D. | The variance is a mean.
     var = sum_cc - rest * rest
 
-    # rest * rest is subtracted as it is, from sum_cc / D: rest is a mean already, and it is squared.
+    # rest * rest is subtracted as it is, from sum_cc / D: rest is a mean already.
     var = (sum_cc - rest * rest) / D
-    # or
-    var = sum_cc / D - rest
 
     # rest is the sum of c. | It is the mean: divide it by D.
     rest = sum_c
@@ -329,8 +303,6 @@ forward_rows = exercise(
     x_hat = (c - rest) * scale
     # or
     x_hat = c * scale
-    # or
-    x_hat = (c - near - rest) * scale
 
     # rest is left out when y is written: x - near alone is off by what near lacks.
     x_hat = (x[r, i] - near) * scale
@@ -400,31 +372,33 @@ def _backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
         mean_h, mean_hx = sum_h / D, sum_hx / D
         for i in range(D):
             again = (x[r, i] - near - rest) * scale
-            dx[r, i] = scale * (dy[r, i] * weight[i] - mean_h - again * mean_hx)
+            now = dy[r, i] * weight[i]
+            dx[r, i] = scale * (now - mean_h - again * mean_hx)
 
 
 backward_rows = exercise(
     _backward_rows,
     [
         _backward("three rows of 5", 3, 5, mean=1.0),
-        _backward("rows 1 and 2 of four rows (start = 1, stop = 3)", 4, 3, (1, 3), before=2.0),
-        _backward("rows 70 to 140 of 150 (start = 70, stop = 141)", 150, 3, (70, 141), 2.0),
-        _backward("float32 rows around 100,000", 3, 7, **_FAR),
+        _backward(
+            "rows 4,070 to 4,140 of 4,200 (start = 4070, stop = 4141)",
+            4200,
+            3,
+            (4070, 4141),
+            2.0,
+        ),
         _backward("three more rows of 5", 3, 5, seed=1356),
         _IN_ONE_THREAD,
     ],
-    [_backward("float32 rows around 100,000, compiled", 3, 7, compiled=True, **_FAR)],
-    tried="parts of the rows, three blocks, sums that are not zero, float32 far from zero, every access",
+    [_backward("float32 rows around 100,000, compiled", 3, 200, compiled=True, **_FAR)],
+    tried="parts of the rows, several blocks, sums that are not zero, float32 far from zero, every access",
     wrong="""
-    # the gain is missing in h. | h is dy times weight.
-    weight = np.ones_like(weight)
-
     # the gain is outside the means: it multiplies dx at the end. | It belongs into them: they are the means of h.
     gain, weight = weight, np.ones_like(weight)
-    dx[r, i] = scale * gain[i] * (dy[r, i] - mean_h - again * mean_hx)
+    dx[r, i] = scale * gain[i] * (now - mean_h - again * mean_hx)
 
     # the gain is missing in dx. | Its bracket begins with h, not with dy.
-    dx[r, i] = scale * (dy[r, i] - mean_h - again * mean_hx)
+    now = dy[r, i]
 
     # the gain is missing in a sum: both means are means of h. | Add h and h * x_hat.
     h = dy[r, i]
@@ -434,18 +408,18 @@ backward_rows = exercise(
     sum_hx += dy[r, i] * x_hat
 
     # the mean of h is missing in dx.
-    dx[r, i] = scale * (dy[r, i] * weight[i] - again * mean_hx)
+    dx[r, i] = scale * (now - again * mean_hx)
 
     # the last term of dx is missing, x_hat times the mean of h * x_hat, or its x_hat.
-    dx[r, i] = scale * (dy[r, i] * weight[i] - mean_h)
+    dx[r, i] = scale * (now - mean_h)
     # or
-    dx[r, i] = scale * (dy[r, i] * weight[i] - mean_h - mean_hx)
+    dx[r, i] = scale * (now - mean_h - mean_hx)
 
     # a sign: both terms are subtracted in dx.
-    dx[r, i] = scale * (dy[r, i] * weight[i] - mean_h + again * mean_hx)
+    dx[r, i] = scale * (now - mean_h + again * mean_hx)
 
     # the second loop uses the x_hat or the h that the first loop left over, of the last feature. | Compute it anew for each i.
-    dx[r, i] = scale * (dy[r, i] * weight[i] - mean_h - x_hat * mean_hx)
+    dx[r, i] = scale * (now - mean_h - x_hat * mean_hx)
     # or
     dx[r, i] = scale * (h - mean_h - again * mean_hx)
     # or
@@ -459,12 +433,12 @@ backward_rows = exercise(
     mean_h, mean_hx = sum_h, sum_hx / D
 
     # rstd is missing in front of dx, or stands before its first term only. | It multiplies the whole bracket.
-    dx[r, i] = dy[r, i] * weight[i] - mean_h - again * mean_hx
+    dx[r, i] = now - mean_h - again * mean_hx
     # or
-    dx[r, i] = scale * dy[r, i] * weight[i] - mean_h - again * mean_hx
+    dx[r, i] = scale * now - mean_h - again * mean_hx
 
     # dx is added to what it held before the call. | Write it: dx[r, i] = ….
-    dx[r, i] += scale * (dy[r, i] * weight[i] - mean_h - again * mean_hx)
+    dx[r, i] += scale * (now - mean_h - again * mean_hx)
 
     # dweight adds up h * x_hat. The gain is not in its own gradient. | It is the sum of dy * x_hat.
     dweight[block, i] += h * x_hat
@@ -503,21 +477,30 @@ def _mended_statistics(x, width):
 
 mended_statistics = exercise(
     _mended_statistics,
-    ("rows of 5 around 3, width 8", draw(1360, 3, 5, mean=3.0), 8),
-    ("a row with zeros in it, width 8", numbers([4, 0, 2, 0, 9, 3]), 8),
-    (
-        "a row with nan in it, width 8",
-        numbers([1, 2, 4], [1, torch.nan, 4]),
-        8,
-        {"gradient": False},
-    ),
-    # the mean is rounded to a step of 6e-5, its square enters the variance below 1e-8; the rest is 24 bits
-    (
-        "float32 rows around 1000, width 8",
-        draw(1363, 2, 5, mean=1e3).float(),
-        8,
-        {"tolerance": 1e-5, "gradient": False},
-    ),
+    [
+        ("rows of 5 around 3, width 8", draw(1360, 3, 5, mean=3.0), 8),
+        ("a row with zeros in it, width 8", numbers([4, 0, 2, 0, 9, 3]), 8),
+        (
+            "rows with nan and inf in them, width 8",
+            numbers([1, torch.nan, 4], [1, torch.inf, 4]),
+            8,
+            {"gradient": False},
+        ),
+        # the mean is rounded to a step of 6e-5, its square enters the variance below 1e-8; the rest is 24 bits
+        (
+            "float32 rows around 1000, width 8",
+            draw(1363, 2, 5, mean=1e3).float(),
+            8,
+            {"tolerance": 1e-5, "gradient": False},
+        ),
+    ],
+    [
+        Probe(
+            "a width for which no memory is large enough",
+            refusing(lambda answer: answer(draw(1364, 3, 5), 2**60)),
+            why="The patient is a kernel that reads width numbers at once, of which D exist. Mend that, with width.",
+        )
+    ],
     takes={"x": "... D"},
     returns=("mean", "var"),
     use=lambda answer, sizes, padding: lambda x: answer(x, sizes["D"] + padding),
@@ -527,10 +510,6 @@ mended_statistics = exercise(
     wrong="""
     # that is the patient: the numbers beyond the end still add their squared distance to the mean.
     c = row - mean
-
-    # the sums are divided by the width. | Only D numbers exist.
-    mean = row.mean(-1, keepdim=True)
-    var = (c * c).mean(-1, keepdim=True)
 
     # the variance is divided by the width. | Only D numbers exist.
     var = (c * c).mean(-1, keepdim=True)
@@ -558,7 +537,7 @@ mended_statistics = exercise(
     c = row - mean
     var = (c * c).nanmean(-1, keepdim=True)
 
-    # E[x^2] - E[x]^2 is right on paper. Far from zero, float32 subtracts two large numbers, and the digits are gone. | Subtract the mean first, then square.
+    # E[x^2] - E[x]^2 is right on paper. Far from zero, float32 has no digits left for the difference. | Subtract the mean first, then square.
     var = (row * row).sum(-1, keepdim=True) / D - mean * mean
     """,
 )

@@ -147,14 +147,24 @@ ANSWERS = {
             "frozen": (init("model.requires_grad_(False)"), "without gradients"),
             "Xavier": (
                 init("nn.init.normal_(nn.init.xavier_uniform_(layer.weight)[:0])"),
-                "random, mean 0, deviation 0.1'",
+                "not Gaussian, mean 0, deviation 0.08",
             ),
             "Laplace": (
                 init(
                     "law = torch.distributions.Laplace(0.0, 0.02 / 2**0.5)\n"
                     "nn.init.normal_(layer.weight).data.copy_(law.sample(layer.weight.shape))"
                 ),
-                "random, mean 0, deviation 0.02",
+                "not Gaussian, mean 0, deviation 0.02",
+            ),
+            "the same draw for every layer": (
+                init(
+                    "nn.init.normal_(layer.weight, std=0.02, generator=torch.Generator().manual_seed(0))"
+                ),
+                "the same numbers",
+            ),
+            "not a bare layer": (
+                init("layers = list(model.modules())[1:]"),
+                "is a Linear layer",
             ),
             "in eval()": (init("model.eval()"), "in eval()"),
             "a seed of its own": (init("torch.manual_seed(0)"), "set anew"),
@@ -191,6 +201,12 @@ ANSWERS = {
         },
         "wrong": {
             "gradcheck of a new layer": (gradient_by_gradcheck, "gain"),
+            "of one row": (
+                instead(
+                    kit._gradient, "x = draw(82, 1, 5).requires_grad_()\ndy = draw(83, 1, 5)"
+                ),
+                "halves the gradients of all rows but the first",
+            ),
             "backward adds up": (
                 instead(
                     kit._gradient,
@@ -214,7 +230,16 @@ ANSWERS = {
             "the lesson's": kit._again,
             "in steps": again_in_steps,
             "with numbers": again_with_numbers,
-        }
+        },
+        "wrong": {
+            "the first row only": (
+                instead(
+                    kit._again,
+                    "same = torch.equal(later[0], kept[0]) and torch.equal(evaluated[0], kept[0])",
+                ),
+                "turns its last row round",
+            )
+        },
     },
     "trail_norm": {
         "right": {

@@ -489,7 +489,7 @@ print("eight tests miss:", ", ".join(missed))
 # %% tags=["exercise"] id="ex-14-2"
 # Exercise 14.2 · ●●●○○ · 3 min
 def again(cls):
-    """True if a layer leaves nothing behind, neither in its input nor in itself.
+    """True if a call of a layer leaves no trace: not in its input, and not in another answer.
 
     Example: y = layer(x), then layer(-10 * x). After both, x and y are what they were, and a
     new layer(x) gives y again, before layer.eval() and after it.

@@ -21,7 +21,7 @@ ANSWERS = {
             ),
         },
         "wrong": {
-            "always LayerNorm": (lambda layer, shape: (2,), "expected (1,)"),
+            "always LayerNorm": (lambda layer, shape: (2,), "expected (0, 1)"),
             "the last number moved, any index": (
                 instead(
                     _ask,
@@ -51,10 +51,7 @@ ANSWERS = {
             ),
         },
         "wrong": {
-            "turned back": (
-                instead(_FileTyper, "x = self.norm1(x.mT).mT"),
-                "a different shape",
-            ),
+            "turned back": (instead(_FileTyper, "x = self.norm1(x.mT).mT"), "another shape"),
             "cut off from the weights": (
                 instead(_FileTyper, "return self.head(self.norm2(x.detach()))"),
                 "gradient",

@@ -54,7 +54,6 @@ def _asked(axes, bias, shape, seed, scale=1):
 ask = exercise(
     _ask,
     _asked((2,), (1, 7), (3, 5, 7), 151),  # LayerNorm over the features
-    _asked((1,), (8, 1), (3, 8, 5), 152),  # Magika's first
     # BatchNorm, of the first one's shape: the shape alone tells nothing
     _asked((0, 1), (1, 7), (3, 5, 7), 155),
     # wide: one number moves the others by a 512th of its step
@@ -62,10 +61,10 @@ ask = exercise(
     _asked((1,), (7, 1), (3, 7, 5), 158, scale=1e-4),
     says="ask finds the axes of {count} norms, from LayerNorm to BatchNorm",
     wrong="""
-    # no axis comes out, as if no output had changed: y = x is no copy (x.clone() is), a norm forgets what is added to all of its numbers, and float32 or a tolerance loses a small step. | Add 1 to a single number of a copy, and compare by !=.
+    # no axis comes out: y = x is no copy (x.clone() is), a norm forgets what is added to all of its numbers, a tolerance loses a small step, and with a gain and a bias no mean is 0. | Add 1 to a single number of a copy, and compare by !=.
     moved = x
 
-    # every axis comes out: all numbers were moved, which a norm forgets but for rounding, the places were taken that did NOT change, or an axis was counted because its index is not 0. | Move a single number, look where the output changes, and which indices differ from place to place there.
+    # every axis comes out: all numbers were moved, the places were taken that did NOT change, or an axis was counted because its index is not 0. | Move a single number, and see which indices differ from place to place where the output changes.
     places = (layer(moved) == layer(x)).nonzero()
     # or
     moved = x + 1
@@ -84,7 +83,7 @@ ask = exercise(
     # axis 0 is not looked at. A norm may share its mean across the batch.
     return tuple(axis for axis in range(1, 3) if places[:, axis].any())
 
-    # with 512 numbers in a mean, one of them moves the others by about a 512th of its own step. | Ask whether an output has changed at all, by !=.
+    # one of 512 numbers moves the others by about a 512th of its own step. | Ask whether an output has changed at all, by !=.
     places = ((layer(moved) - layer(x)).abs() > 0.01).nonzero()
     """,
 )
@@ -118,11 +117,11 @@ def _bytes(files, seed=158):
     return torch.randint(257, (files, 2048), generator=torch.Generator().manual_seed(seed))
 
 
-def _run(tokens, norm=nn.LayerNorm, gradient=False, dtype=torch.float32):
+def _run(tokens, norm=nn.LayerNorm, gradient=False):
     """Return a Probe's run: tokens afterwards, the logits and, if asked for, two gradients of a net of random weights."""
 
     def run(cls):
-        typer, fed = _filled(cls, norm).to(dtype), tokens.clone()
+        typer, fed = _filled(cls, norm), tokens.clone()
         leaves = {"norm1's gain": typer.norm1.weight, "embed.weight": typer.embed.weight}
         for leaf in leaves.values():
             leaf.requires_grad_(gradient)
@@ -169,22 +168,21 @@ file_typer = exercise(
         Probe("no file at all", _run(_bytes(0))),
     ],
     [
-        Probe("a net in float64", _run(_bytes(1), dtype=torch.float64)),
         Probe(
             "a file asked again",
             _asked_again,
             why="Something is kept from call to call, or differs in eval().",
-        ),
+        )
     ],
     says="{answer.__name__} computes what Magika's net does, with the norms that it is given, on {count} inputs",
     wrong="""
-    # norm 1 takes its mean over the features. It belongs over the 512 positions. | Exchange the last two axes, then call self.norm1.
+    # norm 1 takes its mean over the features, not over the 512 positions. | Exchange the last two axes, then call self.norm1.
     x = F.layer_norm(x, (256,), eps=1e-6).mT * self.norm1.weight + self.norm1.bias
 
     # reshape keeps the order of the numbers, so that features and positions are mixed (a patient of lesson 14). | Exchange the axes with x.mT.
     x = self.norm1(x.view(x.mT.shape))
 
-    # the caller's norm is not called: F.layer_norm stands for it, or its .forward, which leaves out hooks. | Call self.norm1(...).
+    # the caller's norm is not called, or only its .forward, without hooks. | Call self.norm1(...).
     x = F.layer_norm(x.mT, (512,), self.norm1.weight, self.norm1.bias, 1e-6)
     # or
     x = self.norm1.forward(x.mT)
@@ -198,19 +196,19 @@ file_typer = exercise(
     # norm 1 is called in the place of norm 2, which has a gain and a bias of its own. | Call self.norm2.
     return self.head(self.norm1(x))
 
-    # a step got a different shape than it takes: both norms take 512 last, conv takes (B, 256, 512). | Print x.shape after each step, and compare with the table.
+    # a step got another shape than it takes: both norms take 512 last, conv takes (B, 256, 512). | Print x.shape after each step.
     x = self.norm1(x)
 
     # those are shares. The logits are wanted. | Leave the softmax away.
     return self.head(self.norm2(x)).softmax(-1)
 
-    # the second GELU is the exact form. The original uses the other one. | approximate="tanh".
+    # the second GELU is the exact form. | approximate="tanh".
     x = F.gelu(self.conv(x)).amax(-1)
 
     # the GELU after the convolution is missing.
     x = torch.amax(self.conv(x), -1)
 
-    # the largest value is taken before the GELU. GELU falls before it rises, so the order counts: GELU first.
+    # the largest value is taken before the GELU, which falls before it rises: GELU first.
     x = F.gelu(self.conv(x).amax(-1), approximate="tanh")
 
     # if you wrote -1 for the 512 positions: with no file, -1 could be any number. | Write 512.
@@ -263,19 +261,15 @@ port = exercise(
     ("one column 0 to 5, gain 0", numbers(*range(6))[None, :, None], numbers(0), numbers(0)),
     ("random numbers, three columns", draw(180, 2, 6, 3), draw(181, 3), draw(182, 3)),
     takes={"x": "... 6 C", "gain": "C", "bias": "C"},
-    sizes={"C": (4, 1, 6, 320)},
     ranks=(1,),
     gradient=1,
     tried="a column by hand, random gains, small variances, gradients",
     wrong="""
-    # the squares are divided by 6. The line of v multiplies their sum by 0.2, which is 1/5. | x.var and x.std divide by 5 unless told otherwise.
+    # the squares are divided by 6. The line of v multiplies their sum by 0.2, which is 1/5. | x.var divides by 5 unless told otherwise.
     var = x.var(1, correction=0, keepdim=True)
 
     # the constant 0.01 is added to the variance. Its line comes after the Sqrt. | Take the root first.
     deviation = (var + 0.01).sqrt()
-
-    # the squares are divided by 6, and 0.01 is added under the root, as in LayerNorm. Read the lines of v and of e.
-    deviation = (x.var(1, correction=0, keepdim=True) + 0.01).sqrt()
 
     # the constant 0.01 is not used. | It is added to the root.
     deviation = var.sqrt()
@@ -283,10 +277,8 @@ port = exercise(
     # x is multiplied by the gain as it is. Look at the line of g. | 1 is added to the gain.
     scaled = x_hat * gain
 
-    # the gain or the bias is not used.
-    scaled = x_hat
-    # or
-    return scaled
+    # the bias is added to the gain. Look at the last two lines.
+    return x_hat * (1 + gain + bias)
 
     # the last axis is normalized, as LayerNorm would. The file says which axis m is a mean over: count from 0.
     mean = x.mean(-1, keepdim=True)
@@ -316,13 +308,19 @@ def _fold(gain, bias, weight, shift):
 fold = exercise(
     _fold,
     ("a layer from 5 features to 3", draw(170, 5), draw(171, 5), draw(172, 3, 5), draw(173, 3)),
-    ("a layer from 4 features to 4", draw(170, 4), draw(171, 4), draw(172, 4, 4), draw(173, 4)),
+    (
+        "a layer from 4 features to 4, a gain of 0",
+        numbers(1, 0, -2, 0.5),
+        draw(171, 4),
+        draw(172, 4, 4),
+        draw(173, 4),
+    ),
     takes={"gain": "D", "bias": "D", "weight": "K D", "shift": "K"},
     returns=("the weight", "the shift"),
     sizes={"D": (5, 1, 2, 320), "K": (3, 1, 17)},
     tried="square and other layers, random gains, gradients",
     wrong="""
-    # the mean of each column is subtracted. The mean of x meets the sum of a row of the weight. | Subtract the mean of each row.
+    # the mean of each column is subtracted. The mean of x meets the sum of a row. | Subtract the mean of each row.
     means = scaled.mean(0)
 
     # the mean is not folded: raw rows x still have theirs. | Subtract from each row of the scaled weight its mean.
@@ -334,13 +332,16 @@ fold = exercise(
     # the gain is left out: it multiplies the columns of the weight.
     scaled = weight
 
+    # zero gains are left out of the mean. All D numbers of x are in it.
+    means = scaled.sum(1, keepdim=True) / (gain != 0).sum()
+
     # the mean of all numbers is subtracted. Each row has a mean of its own. | .mean(1, keepdim=True)
     means = scaled.mean()
 
-    # the gain multiplies the rows of the weight. It has a number for each feature, which is a column.
+    # the gain multiplies the rows of the weight. A feature is a column.
     scaled = weight * gain[:, None]
 
-    # the bias meets the rows of the weight. It has a number for each feature, which is a column. | weight @ bias.
+    # the bias meets the rows of the weight. A feature is a column. | weight @ bias.
     new_shift = shift + weight.T @ bias
 
     # the means are a row, (K,), and one is subtracted from each column. They belong to the rows. | keepdim=True makes them (K, 1).
@@ -354,10 +355,5 @@ fold = exercise(
     # or
     new_shift = shift + scaled @ bias
 
-    # the norm's bias is left out: the linear layer makes weight @ bias of it.
-    new_shift = shift
-
-    # the linear layer's own shift is left out.
-    new_shift = weight @ bias
     """,
 )
