@@ -1,4 +1,4 @@
-"""What lesson 11 builds: Attention, Block, CharGPT, attention, batch, corpus, encode, nats, training, validation.
+"""What lesson 11 builds: Attention, Block, CharGPT, Placed, attention, batch, corpus, encode, nats, placed, start_as, training, validation.
 
 Made by coursebuild from lessons_src/lessons/11_transformer/lesson.py: edit the lesson, not this file.
 """
@@ -151,3 +151,64 @@ def training(gpt, rate=3e-3, steps=100, seed=0):
         nats(gpt(x), y).backward()
         optimizer.step()
         yield step
+
+
+# Five places for the norms of a block.
+class Placed(nn.Module):
+    """A block of CharGPT with its two norms in another place: "pre", "post", "peri", "output",
+    "keel". forward: x (B, T, C) -> (B, T, C).
+
+    Experiments set: skip, factors on the two skips, with "post". own: take away what a branch
+    returns for all tokens alike; common: a row (C,) for each branch, added to it. scale: of
+    what the norms before the branches return.
+    """
+
+    def __init__(self, block, width, place, branches=24):
+        super().__init__()
+        self.branches = nn.ModuleList([block.attend, block.mlp])
+        self.before = nn.ModuleList([nn.LayerNorm(width) for _ in range(2)])
+        self.after = nn.ModuleList([nn.LayerNorm(width) for _ in range(2)])
+        self.place, self.alpha = place, branches
+        self.skip, self.common, self.own, self.scale = [1.0, 1.0], None, False, 1.0
+        self.returned = [None, None]
+
+    def forward(self, x):
+        for i, f in enumerate(self.branches):
+            first = self.place in ("pre", "peri", "keel")
+            y = f(self.before[i](x) * self.scale if first else x)  # (B, T, C)
+            if self.own:
+                y = y - y.mean((0, 1), keepdim=True)
+            if self.common is not None:
+                y = y + self.common[i]
+            self.returned[i] = y
+            if self.place in ("peri", "output"):
+                y = self.after[i](y)
+            if self.place == "post":
+                x = self.after[i](self.skip[i] * x + y)
+            elif self.place == "keel":
+                x = self.after[i](self.alpha * x + y)
+            else:
+                x = x + y
+        return x
+
+
+def start_as(gpt, start):
+    """Draw initial weights anew with a standard deviation of 0.02: those that start names."""
+    for name, module in gpt.named_modules():
+        kind = {nn.Linear: "small linears", nn.Embedding: "small embeddings"}.get(type(module))
+        if kind and start in (kind, "GPT-2"):
+            nn.init.normal_(module.weight, std=0.02)
+            if start == "GPT-2" and name.endswith(("attend.out", "mlp.2")):
+                with torch.no_grad():  # the last linear layer of a branch
+                    module.weight /= math.sqrt(2 * len(gpt.blocks))
+
+
+def placed(place, start="Xavier", layers=12):
+    """A CharGPT with its norms in a place, and its weights drawn as start says."""
+    gpt = CharGPT(layers=layers, norm=nn.LayerNorm, place=None)
+    width = gpt.head.in_features
+    start_as(gpt, start)
+    gpt.blocks = nn.ModuleList([Placed(b, width, place, 2 * layers) for b in gpt.blocks])
+    if place in ("pre", "peri", "output"):
+        gpt.final = nn.LayerNorm(width)
+    return gpt

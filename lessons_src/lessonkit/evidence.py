@@ -100,11 +100,11 @@ def say(text):
     """Return a text with the numbers that it names in braces, and no others: see the head of this module.
 
     Raises EvidenceError for a record, a key, a setting or a form that is not there, and where a record is named and the
-    text does not say how many runs it has, by {NAME:again} or {NAME:runs}.
+    text does not say how many runs it has, by {NAME:again}, {NAME:runs} or {NAME:n}.
     """
     for name in sorted(named(text)):
         _read(name)
-        if f"{{{name}:again}}" not in text and f"{{{name}:runs}}" not in text:
+        if not re.search(rf"\{{{name}(\[[^\]]*\])?:(again|runs|n)\}}", text):
             raise EvidenceError(
                 f"The text names the record {name} and does not say how many runs it has. End it with "
                 f"{{{name}:again}}, or say {{{name}:runs}}."
@@ -146,8 +146,8 @@ def _said(name, point, key, at, form):
             f"{{{name}.{key}:{form}}}: {kind!r} is not known. Expected {', '.join(ONE)}, range, each or count."
         )
     numbers = [min(values), max(values)] if kind == "range" else values if kind == "each" else [ONE[kind](values)]
-    texts = list(dict.fromkeys(_number(number, digits or shown) for number in numbers))
-    joined = " to ".join(texts) if kind == "range" else ", ".join(texts)
+    texts = [_number(number, digits or shown) for number in numbers]
+    joined = " to ".join(dict.fromkeys(texts)) if kind == "range" else ", ".join(texts)
     return f"{joined} {unit}" if unit else joined
 
 

@@ -10,7 +10,7 @@ import math
 import torch
 from torch import nn
 
-from fromscratch.transformer import CharGPT, batch, corpus, nats, validation
+from fromscratch.transformer import CharGPT, batch, corpus, nats, placed, start_as, validation
 from lessonkit import train
 from lessonkit.evidence import record
 
@@ -41,69 +41,6 @@ SETTINGS = [
 PLACES = ["pre", "post", "peri", "output", "keel"]
 STARTS = ["Xavier", "GPT-2"]
 RATES = [0.001, 0.003, 0.01, 0.03]
-
-
-class Placed(nn.Module):
-    """A block of CharGPT with its two norms in another place.
-
-    place: "pre" x + f(n(x)); "post" n(x + f(x)); "peri" x + m(f(n(x))) (Peri-LN); "output" x +
-    n(f(x)) (OLMo 2); "keel" m(a x + f(n(x))), where a is the number of all branches (Keel,
-    arXiv 2601.19895). skip: two factors on the skips, used with "post" (Admin, Liu 2020).
-    common: the mean square of a row that is the same for all tokens, fixed, and added to each
-    branch. own: takes away what a branch returns for all tokens alike. scale: a factor on what
-    each norm before a branch returns (the cure of The Curse of Depth, 2025)."""
-
-    def __init__(self, block, width, place, layers=LAYERS):
-        super().__init__()
-        self.branches = nn.ModuleList([block.attend, block.mlp])
-        self.before = nn.ModuleList([nn.LayerNorm(width) for _ in range(2)])
-        self.after = nn.ModuleList([nn.LayerNorm(width) for _ in range(2)])
-        self.place, self.alpha = place, 2 * layers
-        self.skip, self.common, self.own, self.scale = [1.0, 1.0], None, False, 1.0
-        self.returned = [None, None]
-
-    def forward(self, x):
-        for i, f in enumerate(self.branches):
-            h = self.before[i](x) * self.scale if self.place in ("pre", "peri", "keel") else x
-            y = f(h)  # (B, T, C)
-            if self.own:
-                y = y - y.mean((0, 1), keepdim=True)
-            if self.common is not None:
-                y = y + self.common[i]
-            self.returned[i] = y
-            if self.place in ("peri", "output"):
-                y = self.after[i](y)
-            if self.place == "post":
-                x = self.after[i](self.skip[i] * x + y)
-            elif self.place == "keel":
-                x = self.after[i](self.alpha * x + y)
-            else:
-                x = x + y
-        return x
-
-
-def model(place, start, layers=LAYERS):
-    """Return a CharGPT with its norms in a place and its weights drawn as start says: Xavier's,
-    or GPT-2's."""
-    gpt = CharGPT(layers=layers, norm=nn.LayerNorm, place=None)
-    width = gpt.head.in_features
-    if start == "GPT-2":
-        start_as(gpt, start)
-    gpt.blocks = nn.ModuleList([Placed(block, width, place, layers) for block in gpt.blocks])
-    if place in ("pre", "peri", "output"):
-        gpt.final = nn.LayerNorm(width)
-    return gpt
-
-
-def start_as(gpt, start):
-    """Draw initial weights anew with a standard deviation of 0.02: those that start names."""
-    for name, module in gpt.named_modules():
-        kind = {nn.Linear: "small linears", nn.Embedding: "small embeddings"}.get(type(module))
-        if kind and start in (kind, "GPT-2"):
-            nn.init.normal_(module.weight, std=0.02)
-            if start == "GPT-2" and name.endswith(("attend.out", "mlp.2")):
-                with torch.no_grad():  # the last linear layer of a branch
-                    module.weight /= math.sqrt(2 * len(gpt.blocks))
 
 
 def trained(gpt, seed, rate, steps, warm_up=0, betas=(0.9, 0.98), rates=None, cleared=None):
@@ -259,7 +196,7 @@ def atlas(seed, place="post", start="Xavier", rate=0.003, steps=150, layers=LAYE
     block's over the last one's, before the first step. amplification: how much a nudge of all
     weights moves the end of the stream. without: what the loss gains without one block. peak:
     the largest entry over its row's root mean square."""
-    gpt = model(place, start, layers)
+    gpt = placed(place, start, layers)
     begun = {
         "unlike_start": unlike(gpt),
         "gradient_start": gradients(gpt),
@@ -380,7 +317,7 @@ def causes(
     what differs between tokens after the last block. first_to_last, last_gradient: of the first
     step's gradient by block. deep: what leaving out one of the last four blocks costs, in the
     mean."""
-    gpt = model(place, start, layers)
+    gpt = placed(place, start, layers)
     how = changed(gpt, change, torch.Generator().manual_seed(2_000_000 + seed))
     norms = gradients(gpt)
     begun = {

@@ -29,7 +29,7 @@
 # | the norm outside the recurrence | [10.2](10_rnn.ipynb#10.2-The-norm-and-the-loop) | the loop's last state, beside that of a plain loop |
 # | two norms in a row | [11, Deeper](11_transformer.ipynb#Clinic:-two-norms-in-a-row) | is the input of a norm normalized already? |
 # | Post-LN without warm-up, with 12 layers at a rate of 0.003 | [11, Deeper](11_transformer.ipynb#The-rate,-and-warm-up) | the first hundred steps |
-# | the final norm is missing | [11.7](11_transformer.ipynb#11.7-A-stream-that-grows) | the size of the stream before the output layer |
+# | the final norm is missing | [11.8](11_transformer.ipynb#11.8-A-stream-that-grows) | the size of the stream before the output layer |
 # | `normalized_shape` with the batch in it | [12.7](12_family.ipynb#12.7-Clinic:-a-norm-for-the-whole-tensor) | change one sample, look at the others |
 # | a layer made anew at each call | [12.7](12_family.ipynb#12.7-Clinic:-a-norm-for-the-whole-tensor) | list the parameters |
 # | padding counted in the statistics of a kernel | [13, Deeper](13_speed.ipynb#Clinic:-every-test-passed) | a width that is no power of two, rows away from 0 |
@@ -231,7 +231,7 @@
 # | in the backward pass mean and deviation are constants | Mean and deviation are not constants in the backward pass | [7.5](07_backward.ipynb#7.5-What-the-copy-has-lost) |
 # | LayerNorm kills the gradient | A sum of outputs with equal gains has no gradient: test with gains that differ clearly and a random dy | [7.7](07_backward.ipynb#7.7-A-test-that-cannot-fail) |
 # | a LayerNorm after an RNN normalizes the recurrence | A norm after the loop changes no state in the loop | [10.2](10_rnn.ipynb#10.2-The-norm-and-the-loop) |
-# | norm_first needs nothing else | A Pre-LN stack ends in the bare stream: the final norm is yours to add | [11.7](11_transformer.ipynb#11.7-A-stream-that-grows) |
+# | norm_first needs nothing else | A Pre-LN stack ends in the bare stream: the final norm is yours to add | [11.8](11_transformer.ipynb#11.8-A-stream-that-grows) |
 # | overriding __call__, or calling forward, is the same as calling the module | Define forward and call the module: hooks hang on the call | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
 # | a sigmoid suits a ten-class cross-entropy | Sigmoid before cross-entropy keeps the loss above a floor | [9.9](09_cnn.ipynb#9.9-Three-sick-runs) |
 # | types of input and parameters mix freely | On a CPU half-precision input may meet float32 parameters, and nothing else mixes | [4, Deeper](04_affine_and_module.ipynb#Types-that-may-meet) |
