@@ -55,7 +55,7 @@ def test_a_record_is_made_loaded_and_named_in_a_text(toy, capfd):
         r"{toy[3, *].accuracy:min} {toy[0, 1.0].loss[0]:each .0f} {toy:n} {toy:runs}": "93.5 % 0, 1, 2, 3 nats 16 ",
         r"{toy.finds:count} {toy.accuracy:count >= 96.5} {toy:runs}": "8 2 ",
         r"{toy.accuracy:median .0f} {toy:again}": "94 % 2 settings, each with 4 seeds on each of 2 splits: `make runs "
-        "ARGS=toy` repeats them in about 1 min.",
+        "ARGS=toy` repeats them in less than a minute.",
         r"$\frac{a}{b}^{i}$ and {anything} stay": r"$\frac{a}{b}^{i}$ and {anything} stay",
     }.items():
         assert evidence.say(asked).startswith(said)

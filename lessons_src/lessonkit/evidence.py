@@ -131,8 +131,9 @@ def _said(name, point, key, at, form):
         if form == "runs":
             return _runs(head)
         if form == "again":
-            minutes = max(1, round(head["seconds"] * len(head["results"]) / 60))
-            return f"{_runs(head).capitalize()}: `make runs ARGS={name}` repeats them in about {minutes} min."
+            minutes = round(head["seconds"] * len(head["results"]) / 60)
+            time = f"about {minutes} min" if minutes else "less than a minute"
+            return f"{_runs(head).capitalize()}: `make runs ARGS={name}` repeats them in {time}."
         raise EvidenceError(f"{{{name}:{form}}} is not known. Expected {name}:n, {name}:runs, {name}:again, or a key.")
     values = _values(name, head, rows, key, at)
     condition = CONDITION.fullmatch(form)

@@ -71,7 +71,7 @@ for depth in (2, 20):
 #
 # <details><summary>What there is to find</summary>
 #
-# No, not in three epochs. At seven rates from 0.0001 to 0.1, 16 runs each on two splits of the digits, the twenty layers read 10 % on average, and at most 22 %. Twenty epochs at 0.001 bring some nets to half of the digits and leave others guessing (8 runs, 8 to 49 %).
+# No, not in three epochs. At seven rates from 0.0001 to 0.1 the twenty layers read {deep_rates.reads:mean} on average, and at most {deep_rates.reads:max}. {deep_rates:again}
 #
 # </details>
 #
@@ -140,7 +140,7 @@ explore.depth()
 #
 # <details><summary>What there is to find</summary>
 #
-# With the first weights between 1.30 and 1.57. The range is narrow because the scale enters fifty times: a factor of 1.1 in each layer is 117 in fifty. *Other weights* move both ends a little; in twelve draws 1.4 always lay between them. Why that number?
+# With the first weights between 1.30 and 1.57. The range is narrow because the scale enters fifty times: a factor of 1.1 in each layer is 117 in fifty. *Other weights* move both ends: in {scale_lives:n} draws the lower end lay at {scale_lives.low:range}, the upper at {scale_lives.high:range}, and so 1.4 always between them. Why that number? (`make runs ARGS=scale_lives`)
 #
 # </details>
 
@@ -246,20 +246,24 @@ for name, std in (recipes | {"Kaiming": (2 / 256) ** 0.5}).items():
 # A gradient comes back through the same matrices, transposed, and the same ReLUs, half of them shut. So it meets the same factor. It is the dashed line in [section 1.2](#1.2-Find-the-weight-scale-that-survives): go back and move the scale once more.
 
 # %%
-for scale in (1.0, 2**0.5, 2.0):
+g = torch.Generator().manual_seed(1)
+for depth in (10, 25, 50):
     leaf = x.clone().requires_grad_()  # (B, D)
-    last = deep(leaf, scale)[-1]  # (B, D)
-    back = torch.autograd.grad(last, leaf, torch.ones_like(last))[0]  # (B, D)
-    print(f"scale {scale:.2f}: signal {rms(last):.0e}, gradient at the input {rms(back):.0e}")
+    last = deep(leaf, 1.0, depth)[-1]  # (B, D)
+    above = torch.randn(last.shape, dtype=x.dtype, generator=g)  # (B, D) a gradient
+    back = torch.autograd.grad(last, leaf, above)[0]  # (B, D)
+    signal = (rms(last) / rms(x)) ** (1 / depth)
+    gradient = (rms(back) / rms(above)) ** (1 / depth)
+    print(f"{depth} layers: each multiplies the signal by {signal:.2f}, the gradient by {gradient:.2f}")
 
 # %% [markdown]
-# The gradient is some 6 times as large, at every scale: depth does the same to both.
+# At scale 1 you expect $1/\sqrt2$ = 0.71, and both are near it at every depth.
 #
 # **Without biases, signal and gradient fade or grow at one rate.**
 #
 # <details><summary>When this holds</summary>
 #
-# For layers of equal width without a norm, if the gradient is treated as independent of the ReLUs. Where the width changes, the two part: on the way back $D$ is the number of outputs. PyTorch's biases part them, too: in the net of the beginning the signal keeps 0.06, and the gradient fades to 2.5e-8.
+# For layers of equal width without a norm, whose weights have mean 0, if the gradient is treated as independent of the ReLUs. At scale 1.41 a layer of fifty multiplied the signal by {two_ways[0.0, 50].signal:range} and the gradient by {two_ways[0.0, 50].gradient:range}. If the weights' mean lies a tenth of their standard deviation below 0, the two part: {two_ways[-0.1, 50].signal:range} and {two_ways[-0.1, 50].gradient:range}. {two_ways:again} They also part where the width changes, since on the way back $D$ is the number of outputs, and where there are biases.
 #
 # </details>
 #
@@ -292,7 +296,7 @@ print(f"20 layers, your weights: {train(healed):.0f} % of the test digits")
 #
 # <details><summary>How sure is that?</summary>
 #
-# In 16 runs, 8 seeds on each of two splits of the digits, it read 70 % on average, the worst 51 %. With PyTorch's own weights the average was 9 %.
+# From these weights twenty layers read {deep_start[Kaiming's, *].reads:mean} on average, the worst {deep_start[Kaiming's, *].reads:min}; from PyTorch's own {deep_start[PyTorch's, *].reads:mean}, the best {deep_start[PyTorch's, *].reads:max}. {deep_start:again}
 #
 # </details>
 #
@@ -506,7 +510,7 @@ for scale in (0.58, 1.41, 3.0):
 #
 # <details><summary>How sure is that?</summary>
 #
-# Means of 16 runs, 8 seeds on each of two splits, without and with: 12 and 63 % at 0.58, 69 and 72 % at 1.41, 24 and 64 % at 3. A single run is some 5 to 15 points off. At 0.2 both guess: the signal does not depend on the scale, but a step of training changes small weights more than large ones ([lesson 8](08_geometry.ipynb)). With smaller steps the norm helps there, too: 8 to 19 % at the rate 0.001, 46 to 82 % at 0.0003 and 0.0001 (8 seeds each).
+# Means, without and with: {forgiven[0.58, none, *].reads:mean} and {forgiven[0.58, standardize, *].reads:mean} at 0.58, {forgiven[1.41, none, *].reads:mean} and {forgiven[1.41, standardize, *].reads:mean} at 1.41, {forgiven[3.0, none, *].reads:mean} and {forgiven[3.0, standardize, *].reads:mean} at 3. Single runs scatter: with the norm at 0.58 from {forgiven[0.58, standardize, *].reads:min} to {forgiven[0.58, standardize, *].reads:max}. At 0.2 both guess: the signal does not depend on the scale, but a step of training changes small weights more than large ones ([lesson 8](08_geometry.ipynb)). With smaller steps the norm helps there, too: {small_weights[0.001, *].reads:mean} at the rate 0.001, {small_weights[0.0003, *].reads:mean} at 0.0003. {forgiven:again} {small_weights:again}
 #
 # </details>
 #

@@ -1,0 +1,158 @@
+"""What lesson 1 says of many runs: deep ReLU nets, before training and after three epochs on digits."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from lessonkit import data
+from lessonkit.evidence import record
+
+SPLITS = [0, 1, 2]
+
+
+def plain(depth, width=64):
+    """`depth` ReLU layers and a last linear layer, as PyTorch starts them."""
+    layers = []
+    for at in range(depth):
+        layers += [nn.Linear(width if at else 64, width), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(width, 10))
+
+
+class Standardize(nn.Module):
+    """Each row less its mean, over its standard deviation; a constant row becomes 0."""
+
+    def forward(self, z):
+        c = z - z.mean(-1, keepdim=True)
+        deviation = c.square().mean(-1, keepdim=True).sqrt()
+        return c / torch.where(deviation > 0, deviation, 1)
+
+
+def twenty(scale, norm):
+    """Twenty ReLU layers without biases at a weight scale, with norm() before each ReLU."""
+    layers = []
+    for _ in range(20):
+        linear = nn.Linear(64, 64, bias=False)
+        nn.init.normal_(linear.weight, std=scale / 64**0.5)
+        layers += [linear, norm(), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(64, 10))
+
+
+def reads(model, split, rate, epochs=3):
+    """Train with Adam in batches of 64. Return the percent of the test digits that are read."""
+    digits = data.digits_split(split)
+    x_train, x_test = digits.x_train.flatten(1), digits.x_test.flatten(1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+    for _ in range(epochs):
+        for rows in torch.randperm(len(x_train)).split(64):
+            optimizer.zero_grad()
+            F.cross_entropy(model(x_train[rows]), digits.y_train[rows]).backward()
+            optimizer.step()
+    return 100 * (model(x_test).argmax(1) == digits.y_test).double().mean().item()
+
+
+@record(
+    seeds=range(8),
+    shows={"reads": ".0f %"},
+    tolerance=15,  # guessing: which digit is guessed can change
+    rate=[0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1],
+    split=SPLITS,
+)
+def deep_rates(seed, rate=0.001, split=0, depth=20, width=64):
+    """Percent read by twenty layers as PyTorch starts them, after three epochs."""
+    return {"reads": reads(plain(depth, width), split, rate)}
+
+
+@record(
+    seeds=range(8),
+    shows={"reads": ".0f %"},
+    tolerance=15,
+    start=["PyTorch's", "Kaiming's"],
+    split=SPLITS,
+)
+def deep_start(seed, start="Kaiming's", split=0, rate=0.001, depth=20):
+    """Percent read by twenty layers after three epochs, from weights of scale 1.41 and zero biases."""
+    net = plain(depth)
+    if start == "Kaiming's":
+        for layer in net[:-1:2]:
+            nn.init.normal_(layer.weight, std=(2 / 64) ** 0.5)
+            nn.init.zeros_(layer.bias)
+    return {"reads": reads(net, split, rate)}
+
+
+@record(
+    seeds=range(8),
+    shows={"reads": ".0f %"},
+    tolerance=15,
+    scale=[0.2, 0.58, 1.41, 3.0],
+    norm=["none", "standardize"],
+    split=SPLITS,
+)
+def forgiven(seed, scale=1.41, norm="none", split=0, rate=0.001):
+    """Percent read after three epochs by twenty layers of a weight scale, with and without norms."""
+    return {
+        "reads": reads(twenty(scale, {"none": nn.Identity}.get(norm, Standardize)), split, rate)
+    }
+
+
+@record(
+    seeds=range(8),
+    shows={"reads": ".0f %"},
+    tolerance=15,
+    rate=[0.001, 0.0003, 0.0001],
+    split=SPLITS,
+)
+def small_weights(seed, rate=0.001, split=0, scale=0.2):
+    """Percent read with norms from weights that are far too small, at smaller steps."""
+    return {"reads": reads(twenty(scale, Standardize), split, rate)}
+
+
+def signals(seed, depth, mean=0.0, width=64):
+    """Return (factor of the signal's rms, factor of the gradient's rms) of random ReLU layers, scale 1.41.
+
+    The gradient comes from random numbers above; float64.
+    """
+    x = data.digits_split(0).x_train[:40].flatten(1).double()
+    leaf = x.clone().requires_grad_()
+    h = leaf
+    for at in range(depth):
+        std = (2 / h.shape[1]) ** 0.5
+        h = torch.relu(h @ (std * (torch.randn(h.shape[1], width, dtype=h.dtype) + mean)))
+    up = torch.randn(h.shape, dtype=h.dtype)
+    (back,) = torch.autograd.grad(h, leaf, up)
+    size = lambda t: t.square().mean().sqrt().item()
+    return size(h) / size(x), size(back) / size(up)
+
+
+@record(seeds=range(24), shows={"low": ".2f", "high": ".2f"}, tolerance=1e-6)
+def scale_lives(seed, depth=50):
+    """Between which weight scales the signal arrives with an rms between 0.01 and 100.
+
+    All fifty layers together multiply by the scale fifty times, so one draw says both ends.
+    """
+    arrives = (
+        signals(seed, depth)[0]
+        * data.digits_split(0).x_train[:40].square().mean().sqrt().item()
+    )
+    at_one = arrives / 2 ** (depth / 2)
+    return {"low": (0.01 / at_one) ** (1 / depth), "high": (100 / at_one) ** (1 / depth)}
+
+
+@record(
+    seeds=range(24),
+    shows={"signal": ".2f", "gradient": ".2f", "apart": ".2g"},
+    tolerance={"signal": 1e-6, "gradient": 1e-6, "apart": 1e-3},
+    mean=[0.0, -0.1],
+    depth=[10, 25, 50],
+)
+def two_ways(seed, mean=0.0, depth=50):
+    """What a layer multiplies the signal by, and the gradient, as a mean over the depth.
+
+    mean: of the weights, in their standard deviations. apart: the whole gradient's factor over the
+    whole signal's.
+    """
+    forward, back = signals(seed, depth, mean)
+    return {
+        "signal": forward ** (1 / depth),
+        "gradient": back ** (1 / depth),
+        "apart": back / forward,
+    }
