@@ -186,7 +186,7 @@ show("F.layer_norm says", F.layer_norm(row, (6,)))
 
 # %% tags=["hide-input"]
 # Draws how much D - 1 takes off a row.
-widths = [2, 3, 4, 5, 8, 16, 32, 64, 128, 256, 768]
+widths = [2, 3, 4, 8, 16, 32, 64, 128, 256, 768]
 plot.lines(
     widths,
     {"with D − 1": [100 * (1 - (1 - 1 / D) ** 0.5) for D in widths]},

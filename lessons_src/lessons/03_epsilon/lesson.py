@@ -68,7 +68,7 @@ show("without epsilon", standardized(almost))
 show("F.layer_norm   ", F.layer_norm(almost, (4,)))
 
 # %% [markdown]
-# Noise in the last bit has become 2 or more, and nothing looks broken. PyTorch's layer lets such a row fade out. The remedy for both is $\epsilon$ (epsilon, `eps`), a small number in the denominator.
+# Noise in the last bit has become 2, and nothing looks broken. (On paper it is $\sqrt3$; float32 has rounded the mean, too.) PyTorch's layer lets such a row fade out. The remedy for both is $\epsilon$ (epsilon, `eps`), a small number in the denominator.
 #
 # ## 3.2 Where epsilon goes
 #
@@ -391,7 +391,7 @@ plot.figure(
 #
 # <details><summary>Who does so?</summary>
 #
-# Today `F.layer_norm` does, in the forward pass. In 2020 it still returned `nan` for zeros on a GPU in float16 with $\epsilon = 10^{-12}$ ([pytorch#41527](https://github.com/pytorch/pytorch/issues/41527)), and in 2022 the speech toolkit WeNet raised every $\epsilon$ to $10^{-5}$ for that reason ([PR 907](https://github.com/wenet-e2e/wenet/pull/907)).
+# Today `F.layer_norm` does, in the forward pass. PyTorch 1.4.0 and 1.5.1 returned `nan` for zeros on a GPU in float16 with $\epsilon = 10^{-12}$, where 1.3.1 had not ([pytorch#41527](https://github.com/pytorch/pytorch/issues/41527)), and in 2022 the speech toolkit WeNet raised every $\epsilon$ to $10^{-5}$ for that reason ([PR 907](https://github.com/wenet-e2e/wenet/pull/907)).
 #
 # </details>
 #
@@ -427,7 +427,7 @@ for offset in (0, 1024, 2048, 4096, 8192):
 #
 # <details><summary>When this matters</summary>
 #
-# The farther the mean is from 0. For random rows of 768 numbers in float32 (8 seeds, 64 rows each), the one-pass variance was typically off by 0.1 % at a mean of 100 standard deviations, by 8 % at 1,000, and by all of it at 3,000. It can even be negative, and its root `nan`. One pass is not to blame, squaring large numbers is: [Deeper](#Welford-or-two-passes?) has a way to read a row once and keep its digits.
+# The farther the mean is from 0. For random rows of 768 numbers in float32, the one-pass variance was typically off by {variances[100.0].typical:median} of the right one at a mean of 100 standard deviations, by {variances[1000.0].typical:median} of it at 1,000, and by {variances[3000.0].typical:median}, all of it, at 3,000. {variances:again} It can even be negative, and its root `nan`. One pass is not to blame, squaring large numbers is: [Deeper](#Welford-or-two-passes?) has a way to read a row once and keep its digits.
 #
 # </details>
 #
@@ -565,15 +565,16 @@ far = torch.randn(64, 768, generator=torch.Generator().manual_seed(36)) + 1e4  #
 exact = mean_and_var(far.double())[1]  # (B, 1)
 ways = {"E[x²] − E[x]²": one_pass(far), "Welford": merged(far, 1)}
 ways |= {"pieces of 64": merged(far, 64), "two passes": mean_and_var(far)[1]}
+ways["x.var"] = far.var(-1, correction=0, keepdim=True)
 for name, variance in ways.items():
     print(f"{name:14} largest relative error {((variance - exact).abs() / exact).max():.0e}")
 
 # %% [markdown]
-# Two passes win, on rows of 768 numbers with $\sigma = 1$ around 10,000. If *all* distances are taken from one mean that is off by $e$, the variance is off by $e^2$ only. Welford rounds a new mean at every number, near 10,000 to multiples of 0.001, and these errors enter as they are. Larger pieces round fewer means.
+# With float32 alone two passes win, on rows of 768 numbers with $\sigma = 1$ around 10,000. If *all* distances are taken from one mean that is off by $e$, the variance is off by $e^2$ only. Welford rounds a new mean at every number, near 10,000 to multiples of 0.001, and these errors enter as they are. Larger pieces round fewer means. PyTorch's `x.var` is Welford's update as well, and more exact than all: on the CPU it keeps its means and sums in float64.
 #
 # <details><summary>How sure is that?</summary>
 #
-# In 24 seeds the order was always the same. The worst of 64 rows was typically off by 30 times the variance in one pass, by 7e-4 with Welford, 1e-4 with pieces of 64, and 2e-6 with two passes. Until 2021 PyTorch's own LayerNorm took the one pass: [pytorch#51102](https://github.com/pytorch/pytorch/issues/51102) reports output variances between 0.05 and 48,426 for rows around 2,000, where 1 is right. Since then its CPU kernel merges short pieces.
+# The order of the first four was the same in {variances[10000.0].ordered:count} of {variances[10000.0]:n} runs. The worst of 64 rows was typically off by {variances[10000.0].one_pass:median .0f} times the variance in one pass, by {variances[10000.0].welford:median} of it with Welford, {variances[10000.0].pieces:median} with pieces of 64, {variances[10000.0].two_passes:median} with two passes, and {variances[10000.0].torch_var:median} with `x.var`. {variances:again} Until 2021 PyTorch's own LayerNorm took the one pass: [pytorch#51102](https://github.com/pytorch/pytorch/issues/51102) reports output variances between 0.05 and 48,426 for rows around 2,000, where 1 is right. Since then its CPU kernel merges short pieces.
 #
 # </details>
 #

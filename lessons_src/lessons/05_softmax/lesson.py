@@ -355,8 +355,8 @@ plot.figure(
     size=(6.2, 4.3),
     title="As a row grows, softmax runs to a corner of its triangle, LayerNorm to its circle",
     caption="Seen along (1, 1, 1), as in section 5.1. Six rows of three entries, multiplied by "
-    "a factor from 0.0001 to 1000; eps = 1e-5, before gain and bias. All paths start in the "
-    "middle, and a dot is where one ends.",
+    "a factor from 0.0001 to 1000; eps = 1e-5, before gain and bias (at eps = 0 LayerNorm has "
+    "no spokes, only their ends). All paths start in the middle, and a dot is where one ends.",
     alt="A circle of radius 1.73 around a small triangle with equal sides, both around one "
     "middle. Six straight spokes run from the middle to the circle. Six curves run from the "
     "middle to the corners of the triangle, two to each corner.",

@@ -614,6 +614,7 @@ check.mended_tokens(mended_tokens)
 #
 # </details>
 
+
 # %% tags=["nbval-ignore-output"]
 def without_norm(x, weight, bias):
     return x.unsqueeze(-1) * weight + bias  # (B, K, E)

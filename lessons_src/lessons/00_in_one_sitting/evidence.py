@@ -1,0 +1,136 @@
+"""What lesson 0 says of many runs: a deep net on two rings, a Transformer that sorts, a suspect."""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from lessonkit.evidence import record
+
+
+def train(net, batch, steps, rate):
+    """Train net with Adam; return the last loss, and the first gradient of its first layer."""
+    optimizer, first = torch.optim.Adam(net.parameters(), lr=rate), None
+    for _ in range(steps):
+        x, target = batch()
+        loss = F.cross_entropy(net(x).flatten(0, -2), target.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        first = first or next(net.parameters()).grad.norm().item()
+        optimizer.step()
+    return loss.item(), first
+
+
+@record(
+    seeds=range(16),
+    shows={"right": ".1f %", "gradient": ".1g", "least": ".0f %", "most": ".0f %"},
+    tolerance={"right": 3, "gradient": 0.05, "least": 1, "most": 1},
+    net=["no norm", "LayerNorm", "three layers", "He's rule"],
+)
+def rings(seed, net="no norm", width=64):
+    """Percent of 512 points whose ring a net names after 100 steps; points and weights are drawn.
+
+    gradient: of the first layer at the first step. least, most: what a layer after the first leaves
+    of the rows' standard deviation before training, in percent.
+    """
+    ring = torch.arange(512) % 2  # (B,)
+    angle, radius = 2 * math.pi * torch.rand(512), 1 + ring + 0.15 * torch.randn(512)
+    points = torch.stack([radius * angle.cos(), radius * angle.sin()], 1)  # (B, 2)
+    norm = nn.LayerNorm if net == "LayerNorm" else nn.Identity
+    layers = [nn.Linear(2, width), nn.ReLU()]
+    for _ in range(2 if net == "three layers" else 15):
+        layers += [nn.Linear(width, width), norm(width), nn.ReLU()]
+    layers += [nn.Linear(width, 2)]
+    for layer in layers:
+        if isinstance(layer, nn.Linear):
+            he = (2 / layer.in_features) ** 0.5
+            nn.init.normal_(layer.weight, std=he if net == "He's rule" else 0.05)
+            nn.init.zeros_(layer.bias)
+    model, h, sizes = nn.Sequential(*layers), points, []
+    with torch.no_grad():
+        for layer in layers[:-1]:
+            h = layer(h)
+            if isinstance(layer, nn.ReLU):
+                sizes.append(h.std(-1, correction=0).mean().item())
+    kept = [100 * after / before for before, after in zip(sizes, sizes[1:], strict=False)]
+    _, gradient = train(model, lambda: (points, ring), 100, 1e-3)
+    right = 100 * (model(points).argmax(1) == ring).double().mean().item()
+    return {"right": right, "gradient": gradient, "least": min(kept), "most": max(kept)}
+
+
+class Block(nn.Module):
+    """The lesson's block: attention with one head, then an MLP, each behind a norm."""
+
+    def __init__(self, D, norm, causal):
+        super().__init__()
+        self.norm1, self.norm2, self.causal = norm(D), norm(D), causal
+        self.qkv, self.out = nn.Linear(D, 3 * D), nn.Linear(D, D)
+        self.mlp = nn.Sequential(nn.Linear(D, 4 * D), nn.ReLU(), nn.Linear(4 * D, D))
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm1(x)).chunk(3, -1)  # (B, T, D) each
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v, is_causal=self.causal))
+        return x + self.mlp(self.norm2(x))
+
+
+class Transformer(nn.Module):
+    """The lesson's Transformer; start: "wide", 1 / root of the inputs, or "PyTorch's"."""
+
+    def __init__(self, norm, blocks, causal=False, D=32, start="wide"):
+        super().__init__()
+        self.digit, self.position = nn.Embedding(10, D), nn.Embedding(8, D)
+        stack = [Block(D, norm, causal) for _ in range(blocks)]
+        self.layers = nn.Sequential(*stack, norm(D), nn.Linear(D, 10))
+        for layer in self.modules():
+            if start == "wide" and isinstance(layer, nn.Linear):
+                nn.init.normal_(layer.weight, std=layer.in_features**-0.5)
+
+    def forward(self, digits):
+        return self.layers(self.digit(digits) + self.position.weight)  # (B, T, 10)
+
+
+@record(
+    seeds=range(8),
+    shows={"right": ".0f %"},
+    tolerance=15,  # early in training rounding counts
+    norm=["LayerNorm", "none"],
+    start=["wide", "PyTorch's"],
+)
+def sorters(seed, norm="LayerNorm", start="wide", blocks=8):
+    """Percent of the digits that a Transformer of eight blocks puts right, of 1,000 fresh rows."""
+    kind = nn.LayerNorm if norm == "LayerNorm" else nn.Identity
+    net = Transformer(kind, blocks, start=start)
+
+    def to_sort(rows=64):
+        digits = torch.randint(10, (rows, 8))  # (B, T)
+        return digits, digits.sort(1).values
+
+    train(net, to_sort, 200, 3e-3)
+    digits, target = to_sort(1000)
+    with torch.no_grad():
+        return {"right": 100 * (net(digits).argmax(-1) == target).double().mean().item()}
+
+
+class Suspect(nn.LayerNorm):
+    """The lesson's suspect: it averages over axis 1."""
+
+    def forward(self, x):
+        centered = x - x.mean(1, keepdim=True)
+        var = (centered * centered).mean(1, keepdim=True)
+        return centered * (var + self.eps) ** -0.5 * self.weight + self.bias
+
+
+@record(seeds=range(8), shows={"loss": ".2f"}, tolerance=0.1, norm=["LayerNorm", "Suspect"])
+def suspects(seed, norm="Suspect", blocks=2):
+    """Loss on fresh digits of a causal Transformer that guesses the next of random digits."""
+    net = Transformer({"LayerNorm": nn.LayerNorm}.get(norm, Suspect), blocks, causal=True)
+
+    def to_guess(rows=64):
+        digits = torch.randint(10, (rows, 9))  # (B, T + 1)
+        return digits[:, :-1], digits[:, 1:]  # (B, T) each
+
+    train(net, to_guess, 200, 3e-3)
+    digits, target = to_guess(1000)
+    with torch.no_grad():
+        return {"loss": F.cross_entropy(net(digits).flatten(0, 1), target.flatten()).item()}
