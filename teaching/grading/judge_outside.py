@@ -224,9 +224,12 @@ def named(cells, by_hand):
                 name = node.attr if isinstance(node, ast.Attribute) else ""
                 if name.replace("_", "").lower().removeprefix("native") in plain:
                     of = getattr(node.value, "id", "") or getattr(node.value, "attr", "…")
-                    names |= {f"{of}.{name}"[:100]: None} if of not in ("self", "cls") else {}
-    what = ", ".join([*names][:20])
-    return [f"names {what}, which this exercise is there to build; no check has seen it called"] if names else []
+                    names |= {f"{of}.{name}": None} if of not in ("self", "cls") else {}
+    return (
+        [f"names {', '.join(names)}, which this exercise is there to build; no check has seen it called"]
+        if names
+        else []
+    )
 
 
 def by_value(lesson):

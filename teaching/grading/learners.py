@@ -10,7 +10,6 @@ from lessonkit.progress.page import in_order
 from teaching.grading import notebook
 from teaching.grading.assignment import GradingError
 
-MOST_NOTEBOOKS = 50  # of a learner's folder that are read, to find the one of the lesson
 COPY = re.compile(r"( ?\(\d+\)|-Copy\d+)+$")  # what browsers and JupyterLab put after the name of a second copy
 
 
@@ -75,7 +74,7 @@ def _notebook_in(folder, lesson):
         if ".ipynb_checkpoints" not in path.parts and path.is_file() and not path.is_symlink()
     ]
     fitting = [path for path in paths if lesson.stem in path.stem]
-    fitting = fitting or [path for path in paths[:MOST_NOTEBOOKS] if _holds(path, lesson)]
+    fitting = fitting or [path for path in paths if _holds(path, lesson)]
     fitting = fitting or paths  # to say what they hold instead
     chosen = max(fitting, key=lambda path: path.stat().st_mtime, default=None)
     several = f"{len(fitting)} notebooks would do; the newest was graded: {chosen and printable(chosen.name)}"

@@ -19,7 +19,7 @@ from teaching.grading.jail import Jail, Limits
 from teaching.grading.learners import Handed
 from teaching.grading.points import Grader
 from teaching.grading.processes import Processes
-from teaching.tests.submissions import SIX, runs, six, solved, with_answers, write
+from teaching.tests.submissions import SIX, runs, solved, with_answers, write
 
 SECONDS = 4
 WRONG = "def channel_stats(x):\n    return x, x\n"
@@ -305,12 +305,7 @@ def test_one_answer_leaves_nothing_for_the_next_which_is_judged_as_ever(mark):
     assert (right.verdict, right.points, wrong.verdict, wrong.points) == ("right", 2, "not yet", 0)
 
 
-def test_an_answer_that_hides_its_call_of_pytorch_s_gets_a_remark(mark):
-    hidden = """    def forward(self, x):
-        with torch._C.DisableTorchFunction():
-            return F.batch_norm(x, None, None, self.weight, self.bias, True)
-"""
-    hides = mark(f"from torch.nn import functional as F\n{PYTORCH_S}{hidden}", "6.4")
-    assert not hides.points or any(remark.startswith("names ") for remark in hides.remarks)
-    wide = mark(f"{six().exercises['6.4'].solved}\nif False:\n    {'長' * 190_000}.batch_norm\n", "6.4")
-    assert (wide.verdict, wide.points) == ("right", 3) and len(wide.remarks[0]) < 300, "it fills no message"
+def test_a_right_answer_that_names_pytorch_s_own_unseen_gets_a_remark(mark):
+    unseen = mark(solved("6.4") + "\nif False:\n    nn.functional.batch_norm\n", "6.4")
+    assert (unseen.verdict, unseen.points) == ("right", 3)
+    assert unseen.remarks[0].startswith("names functional.batch_norm, which this exercise is there to build")
