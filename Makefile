@@ -14,7 +14,6 @@
 # make site            the course as a web site, build/site (teaching/site)                (make site REPOSITORY=owner/name: links to it, Binder, Colab)
 # make slides          a deck a lesson, build/slides (teaching/slides)                     (make slides ARGS="--pdf 06"; ARGS=--help)
 # make grade           points and a page of feedback for each learner (teaching/grading)     (make grade LESSON=06 IN=submitted OUT=grades.csv)
-# make nbgrader        a lesson as an nbgrader assignment, for those who have it              (make nbgrader LESSON=06 OUT=course)
 # make plan            the plan of each session and of four courses, build/plan (teaching/plan)  (make plan ARGS=--pdf: run sheets to print)
 # make class           a class on this machine, as root (teaching/classroom)                (make class ARGS="--learners names.txt"; ARGS=--help)
 #
@@ -35,9 +34,8 @@ PACKAGES := teaching/node_modules
 
 CLASS := .venv-class
 
-NBGRADER := .venv-nbgrader
 
-.PHONY: lab progress test notebooks lesson check runs bench clean test-teaching site slides class grade nbgrader plan
+.PHONY: lab progress test notebooks lesson check runs bench clean test-teaching site slides class grade plan
 
 lab: $(READY)
 	@"$(RUN)" lessons_src/lab.py $(ARGS)
@@ -102,15 +100,11 @@ grade: $(TEACHING)/ready
 	@test -n "$(LESSON)" -a -n "$(IN)" -a -n "$(OUT)" || { echo "Say which lesson, where the submissions are and where the points go: make grade LESSON=06 IN=submitted OUT=grades.csv" >&2; exit 1; }
 	@$(TEACH) -m teaching.grading "$(LESSON)" "$(IN)" "$(OUT)" $(ARGS)
 
-nbgrader: $(NBGRADER)/ready $(TEACHING)/ready
-	@test -n "$(LESSON)" -a -n "$(OUT)" || { echo "Say which lesson, and the folder of the nbgrader course: make nbgrader LESSON=06 OUT=course" >&2; exit 1; }
-	@$(TEACH) -m teaching.grading.nbgrader "$(LESSON)" "$(OUT)"
-
 plan: $(TEACHING)/ready $(if $(findstring --pdf,$(ARGS)),$(PACKAGES)/ready)
 	@$(TEACH) -m teaching.plan $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(TEACHING) $(PACKAGES) $(CLASS) $(NBGRADER) build .pytest_cache .ruff_cache lessons_src/*.egg-info
+	rm -rf $(VENV) $(TEACHING) $(PACKAGES) $(CLASS) build .pytest_cache .ruff_cache lessons_src/*.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Redone only when the requirements change; a step that fails leaves no `ready`, so the next make tries again.
@@ -139,9 +133,3 @@ $(PACKAGES)/ready: teaching/package.json teaching/package-lock.json
 	@command -v npm >/dev/null || { echo "There is no npm on the PATH, which installs MathJax and reveal.js. Install Node.js 20 or newer." >&2; exit 1; }
 	@cd teaching && npm ci --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
-
-$(NBGRADER)/ready: teaching/grading/requirements.txt
-	@test -x "$(NBGRADER)/bin/python" || "$(PYTHON)" -m venv $(NBGRADER)
-	@echo "Setting up nbgrader in $(NBGRADER) (once)"
-	@"$(NBGRADER)/bin/python" -m pip install --quiet --disable-pip-version-check -r teaching/grading/requirements.txt || { echo "pip could not install teaching/grading/requirements.txt, see above. Mend that and run make again." >&2; exit 1; }
-	@touch $(NBGRADER)/ready

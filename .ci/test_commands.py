@@ -14,13 +14,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "GUIDE.md", "CONTRIBUTING.md", "lessons_src/lessons/README.md", "teaching/README.md")
-LINKED = (".venv", ".venv-teaching", ".venv-class", ".venv-nbgrader", "teaching/node_modules")
+LINKED = (".venv", ".venv-teaching", ".venv-class", "teaching/node_modules")
 MAKE = r"(?:[A-Z_]+=\S+ )*make [\w./-]+(?: [A-Z]+=(?:\"[^\"]*\"|[\w./=-]+))*"
 
 # What is not run here: a pattern of whole commands, and why.
 LEFT_OUT = {
     r"make test|make check|make test-teaching( .*)?|make test .*--other-processor.*": "minutes, and .ci/run runs it",
-    r"make (lesson|grade|nbgrader)": "says what is missing; the whole command is run",
+    r"make (lesson|grade)": "says what is missing; the whole command is run",
     r"make runs.*|make bench": "trains for half an hour, or needs a machine that is idle",
     r"(\w+=\S+ )?make lab.*": "ends when it is told to; tests/test_browser.py runs it",
     r"make class( ARGS=\"--learners.*)?": "needs root; teaching/tests/test_classroom.py has a class",

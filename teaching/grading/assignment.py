@@ -4,9 +4,8 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from coursebuild.editions import FOLDED
 from lessonkit import course
-from lessonkit.program import names, needed, statements
+from lessonkit.program import needed, statements
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -17,28 +16,18 @@ class GradingError(Exception):
 
 @dataclass(frozen=True)
 class Assignment:
-    """A lesson as the grader needs it. stem, number, module: as of the course's Lesson.
+    """A lesson as the grader needs it. stem, number: as of the course's Lesson.
 
     exercises: {number: Exercise}. statements: of all cells, with the course's answers. starts: {id of a cell: how many
-    statements stand before it}. texts: of the cells that are the course's, in both editions. digest: of all that a
-    verdict depends on.
+    statements stand before it}. digest: of all that a verdict depends on.
     """
 
     stem: str
     number: int
-    module: str
     exercises: dict
     statements: list
     starts: dict
-    texts: set
     digest: str
-
-    @property
-    def imports(self):
-        """The texts of the imports that the exercises need: a jail does them while it waits for an answer."""
-        texts = [self.context(exercise, names(exercise.solved)[0]) for exercise in self.exercises.values()]
-        wanted = {text for context in texts for text in context}
-        return [statement.text for statement in self.statements if statement.imports and statement.text in wanted]
 
     def before(self, exercise):
         """Return the statements of the lesson that stand before an exercise."""
@@ -66,13 +55,7 @@ def find(name):
 
 def read(stem):
     """Return the Assignment of a stem."""
-    try:
-        lesson = course.solved(stem)
-    except course.DamagedCourse as error:
-        raise GradingError(str(error)) from None
-    exercises = {exercise.number: exercise for exercise in lesson.exercises}
-    if not exercises:
-        raise GradingError(f"{stem} has no exercises, so there is nothing to grade.")
+    lesson = course.solved(stem)
     program, starts = [], {}
     for cell in lesson.code:
         starts[cell.id] = len(program)
@@ -80,21 +63,9 @@ def read(stem):
         if "way-back" in getattr(cell, "tags", ()):
             again = {name for statement in program for name in statement.binds}
         program += [s for s in statements(cell.solved) if not s.binds or not s.binds <= again]
-    checks = [check for exercise in lesson.exercises for check in exercise.checks]
-    folded = [cell for cell in lesson.code if isinstance(cell, course.Code) and cell.folded]
-    texts = {bare(text) for cell in [*lesson.code, *checks] for text in (cell.source, cell.solved)}
-    texts |= {bare(f"{FOLDED}\n{cell.source}") for cell in folded}
+    exercises = {exercise.number: exercise for exercise in lesson.exercises}
     digest = hashlib.sha256("\0".join(statement.text for statement in program).encode())
-    for path in files_that_judge(stem):
+    kit = sorted((ROOT / "lessons_src/lessonkit").rglob("*.py"))
+    for path in [*kit, ROOT / f"lessons_src/lessons/{stem}/checks.py"]:
         digest.update(path.read_bytes())
-    return Assignment(stem, lesson.number, lesson.module, exercises, program, starts, texts, digest.hexdigest()[:16])
-
-
-def files_that_judge(stem):
-    """Return the files that a verdict on a lesson's answers depends on: the kit and the lesson's own checks."""
-    return [*sorted((ROOT / "lessons_src/lessonkit").rglob("*.py")), ROOT / f"lessons_src/lessons/{stem}/checks.py"]
-
-
-def bare(text):
-    """Return a cell's text without what an editor may change by itself: blanks at the ends of lines."""
-    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+    return Assignment(stem, lesson.number, exercises, program, starts, digest.hexdigest()[:16])

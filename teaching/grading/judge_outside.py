@@ -15,9 +15,9 @@ import io
 import json
 import os
 import random
-import socket
-import time
 import types
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import recv_handle
 
 import torch
 
@@ -27,10 +27,9 @@ from lessonkit.check.cases import Probe
 from lessonkit.check.observing import WORLD, Observed, quiet
 from lessonkit.check.verdicts import collecting
 from teaching.grading.in_jail import functions, limits
-from teaching.grading.in_jail.channel import Channel, Ended
 from teaching.grading.in_jail.plain_data import Malformed, decode
 
-MOST, MOST_IN_ALL = 64 << 20, 1 << 30  # bytes that come out of a jail: in a message, and for an answer
+MOST = 64 << 20  # bytes of a message that comes out of a jail
 LONGEST = 4000  # characters of a message
 ERRORS = {TypeError, ValueError, AttributeError, IndexError, KeyError, OverflowError, ZeroDivisionError}
 LABEL = "this input"  # a probe's own label may tell what is right
@@ -39,6 +38,10 @@ cloudpickle = functions.load_cloudpickle()
 
 class Leak(Exception):
     """A probe would carry the exercise's own answer into the jail."""
+
+
+class Ended(Exception):
+    """Nobody is in the jail any more, or too much came out of it."""
 
 
 class Writer(cloudpickle.Pickler):
@@ -74,7 +77,6 @@ class Jailed:
 
     def __init__(self, channel):
         self.channel = channel
-        self.computed = 0.0  # processor seconds, as the observer says
         self.outside = []  # functions that the answer may call, see Writer
         self.examined = []  # (probe, what was seen): the answer was given such a function to examine
 
@@ -83,16 +85,17 @@ class Jailed:
         while True:
             file = io.BytesIO()
             Writer(file, hidden, self.outside).dump(request)
-            self.channel.send(file.getvalue())
-            reply = decode(self.channel.receive(MOST))
+            try:
+                self.channel.send_bytes(file.getvalue())
+                message = self.channel.recv_bytes(MOST)
+            except (EOFError, OSError) as error:
+                raise Ended from error
+            reply = decode(message)
             if type(reply) is not dict:
                 raise Malformed("no reply")
             if "call" not in reply:
-                break
+                return reply
             request = self._called(reply)
-        computed = reply.pop("computed", 0)
-        self.computed = computed if type(computed) in (int, float) else 0
-        return reply
 
     def _called(self, reply):
         """Return (result, error) of a function that stayed outside; its gradients, if one arrives at the result."""
@@ -164,18 +167,12 @@ def _gradients(result, args, arriving):
 
 
 def judge(request, channel):
-    """Return what becomes of the answers of one exercise: {"verdict", "message", "passed", "remarks", "computed"}."""
-    channel.deadline = time.monotonic() + request["wait"]
+    """Return what becomes of the answers of one exercise: {"verdict", "message", "passed", "remarks"}."""
     by_value(request["lesson"])
     jailed = Jailed(channel)
     nothing = {"verdict": "stopped", "message": "", "passed": 0, "remarks": []}
-    try:
-        decode(channel.receive(MOST))  # it is ready
-    except (Ended, Malformed):
-        return nothing | {"verdict": "failed"}
-    channel.deadline = time.monotonic() + request["patience"]
-    asked = {key: request[key] for key in ("number", "context", "cells", "seconds")}
     checks, expressions = zip(*request["checks"], strict=True)
+    asked = {key: request[key] for key in ("number", "context", "cells", "seconds")}
     try:
         answers, why = jailed.run(asked | {"expressions": expressions})
         if why:
@@ -183,26 +180,19 @@ def judge(request, channel):
         judged = [_judged(name, answer, jailed) for name, answer in zip(checks, answers, strict=True)]
     except Leak as error:
         return nothing | {"verdict": "failed", "message": f"{error} would be in sight of the answer"}
-    except Ended as error:
-        return nothing | {"verdict": "gone", "message": str(error)}
+    except Ended:
+        return nothing | {"verdict": "gone"}
     except Exception as error:  # Malformed, or something else than was asked for
         return nothing | {"message": f"what came out of the process of the answer cannot be read ({str(error)[:200]})"}
     verdicts = [verdict for verdict, _ in judged]
-    by_hand = {
-        name
-        for verdict, answer in zip(verdicts, answers, strict=True)
-        if verdict == "right"
-        for name in getattr(answer, "by_hand", ())
-    }
-    put_back = [
-        f"changes {what} for the whole notebook; that was put back, and cost no points" for what in jailed.changes
-    ]
+    passed = [answer for verdict, answer in zip(verdicts, answers, strict=True) if verdict == "right"]
+    by_hand = {name for answer in passed for name in getattr(answer, "by_hand", ())}
+    put_back = "changes {} for the whole notebook; that was put back, and cost no points"
     return {
         "verdict": next(verdict for verdict in ("not yet", "waits", "right") if verdict in verdicts),
         "message": "\n\n".join(text for _, text in judged if text)[:LONGEST],
-        "passed": verdicts.count("right"),
-        "remarks": [*put_back, *named(request["cells"], by_hand)],
-        "computed": jailed.computed,
+        "passed": len(passed),
+        "remarks": [*map(put_back.format, jailed.changes), *named(request["cells"], by_hand)],
     }
 
 
@@ -234,9 +224,12 @@ def named(cells, by_hand):
                 name = node.attr if isinstance(node, ast.Attribute) else ""
                 if name.replace("_", "").lower().removeprefix("native") in plain:
                     of = getattr(node.value, "id", "") or getattr(node.value, "attr", "…")
-                    names |= {f"{of}.{name}"[:100]: None} if of not in ("self", "cls") else {}
-    what = ", ".join([*names][:20])
-    return [f"names {what}, which this exercise is there to build; no check has seen it called"] if names else []
+                    names |= {f"{of}.{name}": None} if of not in ("self", "cls") else {}
+    return (
+        [f"names {', '.join(names)}, which this exercise is there to build; no check has seen it called"]
+        if names
+        else []
+    )
 
 
 def by_value(lesson):
@@ -249,17 +242,14 @@ def by_value(lesson):
 
 
 def main():
-    grader = socket.socket(fileno=os.dup(0))
-    channel = Channel(grader)
-    begin = json.loads(channel.receive())
-    limits.apply(begin["bounds"])
-    channel.send(b"ready")
+    grader = Connection(os.dup(0))
+    limits.apply(json.loads(grader.recv_bytes()))
+    grader.send_bytes(b"ready")
     while True:
-        request = json.loads(channel.receive())
-        _, (descriptor, *_), _, _ = socket.recv_fds(grader, 1, 1)
-        with socket.socket(fileno=descriptor) as jail:
-            reply = judge(request, Channel(jail, MOST_IN_ALL))
-        channel.send(json.dumps(reply).encode())
+        request = json.loads(grader.recv_bytes())
+        with Connection(recv_handle(grader)) as jail:
+            reply = judge(request, jail)
+        grader.send_bytes(json.dumps(reply).encode())
 
 
 if __name__ == "__main__":

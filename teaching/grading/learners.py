@@ -3,15 +3,13 @@
 import os
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lessonkit.progress.page import in_order
 from teaching.grading import notebook
 from teaching.grading.assignment import GradingError
-from teaching.grading.bounded import Failed, bounded
 
-MOST_NOTEBOOKS = 50  # of a learner's folder that are read, to find the one of the lesson
 COPY = re.compile(r"( ?\(\d+\)|-Copy\d+)+$")  # what browsers and JupyterLab put after the name of a second copy
 
 
@@ -31,48 +29,41 @@ def handed_in(folder, lesson):
     """
     if not folder.is_dir():
         raise GradingError(f"{folder} is no folder. Name the one that holds the submissions: IN=submitted.")
-    handed, taken = [], set()
+    handed = {}
     for path in sorted(folder.iterdir()):
-        if path.name.startswith((".", "__")) or path.is_symlink():
+        if path.name.startswith((".", "__")) or path.is_symlink() or not (path.is_dir() or path.suffix == ".ipynb"):
             continue
-        if path.is_dir():
-            handed.append(_whatever_is_in(path, lesson))
-        elif path.suffix == ".ipynb":
-            handed.append(_from_file(path, lesson))
+        submitted = _whatever_is_in(path, lesson) if path.is_dir() else _from_file(path, lesson)
+        if submitted.learner in handed:
+            remark = f"this is a second submission called {submitted.learner}; each has a row and a page"
+            submitted = replace(submitted, learner=printable(path.name), remarks=(*submitted.remarks, remark))
+        handed[submitted.learner] = submitted
     if not handed:
         raise GradingError(f"{folder} holds no notebook and no folder of a learner. Name the one that does: IN=...")
-    for at, submitted in enumerate(handed):
-        if submitted.learner in taken:
-            where = printable(str((submitted.path or folder / submitted.learner).relative_to(folder)))
-            remark = f"this is a second submission called {submitted.learner}; each has a row and a page"
-            handed[at] = Handed(where, submitted.path, (*submitted.remarks, remark))
-        taken.add(handed[at].learner)
-    return sorted(handed, key=lambda submitted: in_order(submitted.learner))
+    return sorted(handed.values(), key=lambda submitted: in_order(submitted.learner))
 
 
 def printable(name):
-    """Return a name as it can be printed: bytes that are no text and signs that command a screen become \\xff."""
-    text = os.fsencode(name).decode("utf-8", "backslashreplace")
+    """Return a name as it can be printed, and as most systems write it (macOS stores Ü as two characters).
+
+    Bytes that are no text and signs that command a screen become \\xff.
+    """
+    text = unicodedata.normalize("NFC", os.fsencode(name).decode("utf-8", "backslashreplace"))
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
 def _from_file(path, lesson):
     """Return the Handed of a notebook that lies among others: its name without the lesson's is the learner's."""
     plain = COPY.sub("", path.stem)
-    return Handed(_composed(plain.removesuffix(lesson.stem).rstrip("_- ") or path.stem), path)
-
-
-def _composed(name):
-    """Return a name as most systems write it: macOS stores Ü as two characters."""
-    return unicodedata.normalize("NFC", printable(name))
+    return Handed(printable(plain.removesuffix(lesson.stem).rstrip("_- ") or path.stem), path)
 
 
 def _whatever_is_in(folder, lesson):
     try:
-        path, remarks = bounded(lambda: _notebook_in(folder, lesson))
-    except (Failed, OSError) as error:
+        path, remarks = notebook.bounded(lambda: _notebook_in(folder, lesson))
+    except notebook.Unreadable as error:
         path, remarks = None, (f"the folder: {error}",)
-    return Handed(_composed(folder.name), path, remarks)
+    return Handed(printable(folder.name), path, remarks)
 
 
 def _notebook_in(folder, lesson):
@@ -83,15 +74,15 @@ def _notebook_in(folder, lesson):
         if ".ipynb_checkpoints" not in path.parts and path.is_file() and not path.is_symlink()
     ]
     fitting = [path for path in paths if lesson.stem in path.stem]
-    fitting = fitting or [path for path in paths[:MOST_NOTEBOOKS] if _holds(path, lesson)]
+    fitting = fitting or [path for path in paths if _holds(path, lesson)]
     fitting = fitting or paths  # to say what they hold instead
-    chosen = max(fitting, key=lambda path: path.lstat().st_mtime, default=None)
+    chosen = max(fitting, key=lambda path: path.stat().st_mtime, default=None)
     several = f"{len(fitting)} notebooks would do; the newest was graded: {chosen and printable(chosen.name)}"
     return chosen, (several,) * (len(fitting) > 1)
 
 
 def _holds(path, lesson):
     try:
-        return bounded(lambda: bool(notebook.exercises_in(notebook.cells(path)) & lesson.exercises.keys()))
-    except (notebook.Unreadable, Failed):
+        return not lesson.exercises.keys().isdisjoint(notebook.exercises_in(notebook.cells(path)))
+    except Exception:  # whatever a file is, another one may do
         return False

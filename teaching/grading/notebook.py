@@ -9,20 +9,23 @@ A remark is what was found on the way, a clause such as "there are 2 cells of th
 import ast
 import hashlib
 import json
-import os
+import multiprocessing
+import pickle
 import re
-import stat
+import resource
+import signal
 from dataclasses import dataclass, field
 
 from lessonkit.course import CARD
 from lessonkit.program import names, needed, statements
-from teaching.grading.assignment import bare
 
 LARGEST = 50e6  # bytes of a notebook; one with all its figures has 2e6
 LONGEST = 200_000  # characters of a cell that is looked at; the course's have at most 6,000
+SECONDS, MEMORY = 10, 2 << 30  # that reading a submission may take
 NO_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)  # what Python says of a text that it cannot read
 WAITS = re.compile(r"^[ \t]*raise check\.YourTurn\(", re.MULTILINE)
 IPYTHON = re.compile(r"^([ \t]*)([%!?].*|[\w.]+\?\??)$", re.MULTILINE)  # %magic, !command, ?help, help?
+FORK = multiprocessing.get_context("fork")
 
 
 @dataclass
@@ -41,17 +44,51 @@ class Unreadable(Exception):
     """A file that holds no answers to this lesson: why."""
 
 
+def bounded(act, seconds=SECONDS):
+    """Return what act() returns, in another process; Unreadable for what it raises, and if it does not come in time.
+
+    act is the grader's own, and runs nothing of a learner's: what it returns may be pickled.
+    """
+    reads, writes = FORK.Pipe(duplex=False)
+    child = FORK.Process(target=_send, args=(act, seconds, writes))
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # Python loses a Ctrl-C that comes while it forks
+    try:
+        child.start()
+    finally:
+        writes.close()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    try:
+        value, why = pickle.loads(reads.recv_bytes() if reads.poll(3 * seconds) else b"")
+    except (OSError, EOFError):
+        raise Unreadable(f"reading it takes more than {seconds} s or {MEMORY >> 30} GiB") from None
+    finally:
+        child.kill()
+        child.join()
+    if why:
+        raise Unreadable(why)
+    return value
+
+
+def _send(act, seconds, writes):
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    try:
+        data = pickle.dumps((act(), ""))
+    except Unreadable as error:
+        data = pickle.dumps((None, str(error)))
+    except Exception as error:
+        data = pickle.dumps((None, f"it cannot be read: {type(error).__name__}: {error}"[:200]))
+    writes.send_bytes(data)
+
+
 def _bytes(path):
     """Return the bytes of a regular file that is not too large; Unreadable for anything else."""
+    if not path.is_file():
+        raise Unreadable("this is no file that can be read, but a folder, a pipe or a device")
+    if (size := path.stat().st_size) > LARGEST:
+        raise Unreadable(f"the file has {size / 1e6:.0f} MB, at most {LARGEST / 1e6:.0f} are read")
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)  # a pipe would wait for a writer
-        with open(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise Unreadable("this is no file that can be read, but a folder, a pipe or a device")
-            if status.st_size > LARGEST:
-                raise Unreadable(f"the file has {status.st_size / 1e6:.0f} MB, at most {LARGEST / 1e6:.0f} are read")
-            return file.read(int(LARGEST) + 1)
+        return path.read_bytes()
     except OSError as error:
         raise Unreadable(f"the file cannot be read: {error.strerror}") from None
 
@@ -65,39 +102,35 @@ def digest(path):
 
 
 def cells(path):
-    """Return [(type, id, text)] of a notebook's cells; Unreadable if it is none."""
-    data = _bytes(path)
-    try:
-        stored = json.loads(data.decode("utf-8-sig"))
-        return [_cell(cell["cell_type"], str(cell.get("id", "")), "".join(cell["source"])) for cell in stored["cells"]]
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, MemoryError) as error:
-        raise Unreadable(f"this is no notebook: {type(error).__name__}: {error}"[:200]) from None
+    """Return [(type, text)] of a notebook's cells; Unreadable or what reading it raises if it is none."""
+    stored = json.loads(_bytes(path).decode("utf-8-sig"))
+    return [(cell["cell_type"], _shortened("".join(cell["source"]))) for cell in stored["cells"]]
 
 
-def _cell(kind, ident, text):
-    """Return a cell; of one that is too long its first line, and a line that says so."""
-    if len(text) > LONGEST:
-        first = text[:200].partition("\n")[0]
-        text = f"{first}\nraise ValueError('this cell has {len(text):,} characters, at most {LONGEST:,} are graded')"
-    return kind, ident, text
+def _shortened(text):
+    """Return a cell's text; of one that is too long its first line, and a line that says so."""
+    if len(text) <= LONGEST:
+        return text
+    first = text[:200].partition("\n")[0]
+    return f"{first}\nraise ValueError('this cell has {len(text):,} characters, at most {LONGEST:,} are graded')"
 
 
 def exercises_in(notebook_cells):
     """Return the numbers of the exercises whose cards stand in cells, {"6.1", ...}."""
-    return {match[1] for _, _, text in notebook_cells if (match := CARD.search(text))}
+    return {match[1] for _, text in notebook_cells if (match := CARD.search(text))}
 
 
 def answers(lesson, notebook_cells):
     """Return {exercise: Answer} of a lesson's exercises. notebook_cells: what cells() gave."""
-    numbers, ids = exercises_in(notebook_cells), {ident for _, ident, _ in notebook_cells}
-    if not numbers & lesson.exercises.keys() and not any(e.id in ids for e in lesson.exercises.values()):
-        others = sorted({number.partition(".")[0] for number in numbers}, key=lambda n: (len(n), n))
+    numbers = exercises_in(notebook_cells)
+    if not numbers & lesson.exercises.keys():
+        others = sorted({number.partition(".")[0] for number in numbers})
         what = f"exercises of lesson {', '.join(others)}" if others else "no exercise"
         raise Unreadable(f"the notebook holds {what}, and {lesson.stem} is graded")
     own = [
         (text, statement)
-        for kind, _, text in notebook_cells
-        if kind == "code" and bare(text) not in lesson.texts
+        for kind, text in notebook_cells
+        if kind == "code"
         for statement in _read(statements, _python(text, []), ())
     ]
     return {exercise.number: _answer(lesson, exercise, notebook_cells, own) for exercise in lesson.exercises.values()}
@@ -113,11 +146,7 @@ def _answer(lesson, exercise, notebook_cells, own):
         answer.remarks.append(f"the cell had become a {kind} cell, which a notebook does not run; it was run as code")
     others = [statement for cell, statement in own if cell != text]  # another exercise's cell may hold a helper, too
     text = _python(text, answer.remarks)
-    try:
-        helpers = _helpers(lesson, exercise, text, others)
-    except RecursionError:
-        helpers = []
-        answer.remarks.append("own definitions were left out: they build on each other in too many steps")
+    helpers = _helpers(lesson, exercise, text, others)
     if helpers:
         bound = sorted(set().union(*(helper.binds for helper in helpers)))
         answer.remarks.append(f"own definitions used too: {', '.join(bound)}")
@@ -127,20 +156,15 @@ def _answer(lesson, exercise, notebook_cells, own):
 
 
 def _chosen(exercise, notebook_cells, remarks):
-    """Return (type, text) of an exercise's cell, found in one of three ways; (None, "") if it is gone."""
+    """Return (type, text) of an exercise's cell, found by its card or else by its names; (None, "") if it is gone."""
+    carded = [cell for cell in notebook_cells if (match := CARD.search(cell[1])) and match[1] == exercise.number]
     made = _makes(exercise.solved)
-    ways = {
-        "card": lambda kind, ident, text: (match := CARD.search(text)) and match[1] == exercise.number,
-        "id": lambda kind, ident, text: ident == exercise.id and text.strip(),
-        "names": lambda kind, ident, text: kind == "code" and made <= _makes(text),
-    }
-    found = ((way, [(cell[0], cell[2]) for cell in notebook_cells if fits(*cell)]) for way, fits in ways.items())
-    way, fitting = next(((way, cells) for way, cells in found if cells), ("", []))
-    if not way:
+    fitting = carded or [cell for cell in notebook_cells if cell[0] == "code" and made <= _makes(cell[1])]
+    if not fitting:
         return None, ""
     fitting = [cell for cell in fitting if cell[0] == "code"] or fitting  # a note may quote the card
-    if way != "card":
-        remarks.append(f"the cell has lost its first line, # Exercise {exercise.number}; it was found by its {way}")
+    if not carded:
+        remarks.append(f"the cell has lost its first line, # Exercise {exercise.number}; it was found by its names")
     if len(fitting) > 1:
         remarks.append(f"there are {len(fitting)} cells of this exercise; the last one with an answer was graded")
     return ([cell for cell in fitting if not WAITS.search(cell[1])] or fitting)[-1]

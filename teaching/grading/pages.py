@@ -24,28 +24,30 @@ PAGE = """<!doctype html>
 {parts}
 </body></html>
 """
-ENDS_AS_ANOTHERS = re.compile(r"-[0-9a-f]{6}$")  # the page of a learner whose name makes no plain file name
 
 
 def name(learner):
     """Return the file name of a learner's page: the learner's, where that makes a plain file name."""
     plain = re.sub(r"[^\w.-]+", "_", learner).strip(".")[:80]
-    if plain == learner and not ENDS_AS_ANOTHERS.search(plain):
+    if plain == learner:
         return f"{plain}.html"
     return f"{plain}-{hashlib.sha256(learner.encode()).hexdigest()[:6]}.html"
 
 
+def total(result):
+    """Return a learner's points in words."""
+    text = f"{result.points():g} of {result.of()} points"
+    return text + f", and {result.points(True):g} of {result.of(True)} from optional exercises" * bool(result.of(True))
+
+
 def page(result, lesson):
     """Return the HTML of a learner's page."""
-    total = f"{result.points():g} of {result.of():g} points"
-    if result.of(True):
-        total += f", and {result.points(True):g} of {result.of(True):g} from optional exercises"
     unread = [f"the file could not be graded: {result.why}"] if result.why else []
     parts = [_sentence(clause) for clause in [*unread, *result.remarks]]
     if not result.why:
         parts += [_part(mark, lesson.exercises[mark.number]) for mark in result.marks]
     title = escape(f"Lesson {lesson.number}: {result.learner}")
-    return PAGE.format(style=STYLE, title=title, sum=total, parts="\n".join(parts))
+    return PAGE.format(style=STYLE, title=title, sum=total(result), parts="\n".join(parts))
 
 
 def _part(mark, exercise):

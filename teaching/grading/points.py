@@ -1,15 +1,11 @@
 """A submission gets its points: each answer is sent to the judge, alone in the course's own lesson."""
 
-import time
 from dataclasses import dataclass, field
 
 from lessonkit.program import names
 from teaching.grading import notebook
-from teaching.grading.assignment import GradingError, bare
-from teaching.grading.bounded import Failed, bounded
+from teaching.grading.assignment import GradingError
 from teaching.grading.learners import printable
-
-SLOWER = 10  # an answer may take this many times the seconds that the course's own takes
 
 
 @dataclass
@@ -32,15 +28,14 @@ class Mark:
 
 @dataclass
 class Result:
-    """A learner's marks. why: why there are none, for a file that could not be read. seconds: what it all took."""
+    """A learner's marks. why: why there are none, for a file that could not be read."""
 
     learner: str
     file: str
     sha256: str
-    marks: list = field(default_factory=list)
+    marks: list
     why: str = ""
     remarks: list = field(default_factory=list)
-    seconds: float = 0
 
     def points(self, optional=False):
         return round(sum(mark.points for mark in self.marks if mark.optional == optional), 2)
@@ -53,73 +48,58 @@ class Grader:
     """Gives the answers to a lesson their points. processes: what has them observed and judged, see Processes."""
 
     def __init__(self, lesson, processes):
-        self.lesson, self.processes, self.seconds = lesson, processes, processes.jail.limits.seconds
-        self.own = {}  # exercise -> seconds that the course's own answer takes; it has got its points then
+        self.lesson, self.processes = lesson, processes
+        self.fair = set()  # the exercises to which the course's own answer has got its points in this run
 
     def grade(self, handed, folder):
         """Return the Result of one learner. Whatever a submission is, the next one is graded."""
-        started = time.perf_counter()
-        file = printable(str(handed.path.relative_to(folder))) if handed.path else ""
-        result = Result(handed.learner, file, notebook.digest(handed.path), remarks=list(handed.remarks))
-        answers = {number: notebook.Answer() for number in self.lesson.exercises}
+        file = printable(handed.path.relative_to(folder)) if handed.path else ""
+        marks = [Mark(e.number, e.difficulty, e.optional) for e in self.lesson.exercises.values()]
+        result = Result(handed.learner, file, notebook.digest(handed.path), marks, remarks=list(handed.remarks))
+        if handed.path is None:
+            result.why = "there is no notebook in this folder"
+            return result
         try:
-            if handed.path is None:
-                raise notebook.Unreadable("there is no notebook in this folder")
-            answers = bounded(lambda: notebook.answers(self.lesson, notebook.cells(handed.path)))
-        except (notebook.Unreadable, Failed) as error:
+            answers = notebook.bounded(lambda: notebook.answers(self.lesson, notebook.cells(handed.path)))
+        except notebook.Unreadable as error:
             result.why = str(error)
-        except Exception as error:
-            result.why = f"it could not be read ({type(error).__name__})"
-        result.marks = [self._mark(self.lesson.exercises[number], answer) for number, answer in answers.items()]
-        result.seconds = time.perf_counter() - started
+            return result
+        for mark in marks:
+            self._mark(mark, self.lesson.exercises[mark.number], answers[mark.number])
         return result
 
-    def _mark(self, exercise, answer):
-        """Return the Mark of one answer. An error of the grader's own costs this exercise alone."""
-        mark = Mark(exercise.number, exercise.difficulty, exercise.optional, cells=answer.cells, remarks=answer.remarks)
+    def _mark(self, mark, exercise, answer):
+        """Fill in the Mark of one answer."""
+        mark.cells, mark.remarks = answer.cells, answer.remarks
         if not answer.cells:
-            return mark
-        if bare(answer.cells[-1]) == bare(exercise.source):
+            return
+        if answer.cells[-1].split() == exercise.source.split():
             mark.verdict = "waits"
-            return mark
-        try:
-            reply = self._fairly(exercise, answer, self._judged(exercise, answer))
-        except GradingError:
-            raise
-        except Exception as error:
-            message = f"it could not be graded ({type(error).__name__}: {error})"[:500]
-            reply = {"verdict": "stopped", "message": message, "passed": 0, "remarks": []}
+            return
+        reply = self._judged(exercise, answer.cells, answer.reads)
+        if reply["verdict"] not in ("right", "waits"):
+            self._look_at_the_course(exercise)
         passed, checks = reply["passed"], len(exercise.checks)
         mark.verdict = "partly" if 0 < passed < checks else reply["verdict"]
         mark.message, mark.points = reply["message"], round(exercise.difficulty * passed / checks, 2)
         mark.remarks = [*mark.remarks, *reply["remarks"]]
-        return mark
 
-    def _judged(self, exercise, answer, seconds=None):
+    def _judged(self, exercise, cells, reads=frozenset()):
         """Return the judge's reply on an answer."""
-        wanted = {*names(exercise.solved)[0], *answer.reads}
         return self.processes.ask(
             number=exercise.number,
             checks=[(check.name, check.argument) for check in exercise.checks],
-            context=self.lesson.context(exercise, wanted),
-            cells=answer.cells,
-            seconds=seconds or self.seconds,
+            context=self.lesson.context(exercise, {*names(exercise.solved)[0], *reads}),
+            cells=cells,
+            seconds=self.processes.jail.limits.seconds,
         )
 
-    def _fairly(self, exercise, answer, reply):
-        """Look at a verdict that is not right: the course's own answer gets its points here, and in what time?"""
-        if reply["verdict"] in ("right", "waits"):
-            return reply
-        if exercise.number not in self.own:
-            for _ in range(2):  # the machine may have been busy
-                own = self._judged(exercise, notebook.Answer([exercise.solved]), SLOWER * self.seconds)
-                if own["verdict"] == "right":
-                    break
-            else:
-                why = f"{own['verdict']}: {own['message']}"
-                raise GradingError(f"the course's own answer to {exercise.number} gets no points here ({why}).")
-            self.own[exercise.number] = own["computed"]
-        longer = SLOWER * self.own[exercise.number]
-        if reply["message"].startswith("not done") and reply["verdict"] == "stopped" and longer > 2 * self.seconds:
-            return self._judged(exercise, answer, longer)
-        return reply
+    def _look_at_the_course(self, exercise):
+        """Stop before a first answer is refused, if the course's own gets no points on this machine."""
+        if exercise.number in self.fair:
+            return
+        own = self._judged(exercise, [exercise.solved])
+        if own["verdict"] != "right":
+            why = f"{own['verdict']}: {own['message']}"
+            raise GradingError(f"the course's own answer to {exercise.number} gets no points here ({why}).")
+        self.fair.add(exercise.number)

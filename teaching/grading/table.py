@@ -3,66 +3,54 @@
 import csv
 import io
 import os
-import re
-from pathlib import Path
 
 from lessonkit.progress.page import in_order
 from teaching.grading import pages
 from teaching.grading.assignment import GradingError
 
 FIRST = ["learner", "points", "of", "optional points", "optional of"]
-LAST = ["state", "remarks", "page", "seconds", "file", "sha256", "course", "limits"]
-UNJAILED = ", NO JAIL: counts for nothing"
+LAST = ["state", "remarks", "page", "file", "sha256", "course", "limits"]
 LONGEST = 10_000  # characters of a cell: Python's csv reads none of more than 131,072
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # so a text begins that a spreadsheet would take for one
-LIMITS = re.compile(r"([\d.e+]+) s, ([\d.e+]+) GiB(.*)")
 
 
 class Table:
     """The rows of a CSV file. path: it need not be there. lesson: its exercises get a column each.
 
-    limits: what the answers of this run may take, see jail. jailed: whether they run in a jail.
+    limits: what the answers of this run may take, see jail.
     """
 
-    def __init__(self, path, lesson, limits, jailed=True):
-        self.path, self.lesson, self.jailed = Path(path), lesson, jailed
-        self.limits = limits.seconds, limits.memory / 2**30
+    def __init__(self, path, lesson, limits):
+        self.path, self.lesson = path, lesson
+        self.limits = f"{limits.seconds:g} s, {limits.memory / 2**30:g} GiB"
         self.columns = {number: f"ex {number}" for number in lesson.exercises}  # 6.1 alone is a date to a spreadsheet
         self.fields = [*FIRST, *self.columns.values(), *LAST]
-        self.rows = self._read() if self.path.exists() else {}
+        self.rows = self._read() if path.exists() else {}
 
     def _read(self):
         """Return {learner: row} of the file; GradingError if it is anything but such a table."""
         try:
             with open(self.path, newline="", encoding="utf-8-sig") as file:
                 reader = csv.DictReader(file)
-                columns, rows = list(reader.fieldnames or []), list(reader)
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
-            raise self._refusal(f"cannot be read ({error})") from None
+                columns, rows = reader.fieldnames, list(reader)
+        except (OSError, UnicodeDecodeError, csv.Error):
+            columns, rows = None, []
         if columns != self.fields:
-            has = f"its columns are {', '.join(columns)}" if columns else "it is empty"
-            raise self._refusal(f"is no table of {self.lesson.stem} by this edition: {has}")
+            raise GradingError(
+                f"{self.path} is no table of {self.lesson.stem} by this edition. Nothing was written. Name another "
+                f"file: OUT=grades_{self.lesson.number:02}.csv."
+            )
         return {_plain(row["learner"]): row for row in rows}
 
-    def _refusal(self, why):
-        other = f"OUT=grades_{self.lesson.number:02}.csv"
-        return GradingError(f"{self.path} {why}. Nothing was written. Name another file: {other}.")
-
     def has(self, learner, sha256):
-        """Whether a learner's row says what this very file gets from this very course, and more would not help."""
-        row = self.rows.get(learner, {})
-        same = (row.get("sha256"), row.get("course")) == (sha256, self.lesson.digest)
-        return bool(sha256) and same and not self._worth_another(row)
+        """Whether a learner's row says what this very file gets from this very course, and other limits do not matter.
 
-    def _worth_another(self, row):
-        """Whether a row has an answer that was stopped or ran out of memory, and this run allows more than its run."""
-        limits = LIMITS.fullmatch(row.get("limits") or "")
-        if not limits or self.jailed and limits[3]:
-            return True
-        seconds, memory = map(float, limits.groups()[:2])
-        roomier = self.limits[1] > memory
-        state = row.get("state") or ""
-        return (roomier or self.limits[0] > seconds) and "stopped" in state or roomier and "error" in state
+        They do for an answer that was stopped, or raised an error, as that memory has run out.
+        """
+        row = self.rows.get(learner)
+        if not row or not sha256 or (row["sha256"], row["course"]) != (sha256, self.lesson.digest):
+            return False
+        return row["limits"] == self.limits or not any(word in row["state"] for word in ("stopped", "error"))
 
     def add(self, result):
         """Put a learner's row into the file, in place of an older one."""
@@ -74,18 +62,17 @@ class Table:
             "of": result.of(),
             "optional points": result.points(True),
             "optional of": result.of(True),
-            "state": "; ".join(states(result)),
+            "state": state(result),
             "remarks": "; ".join(filter(None, remarks)),
             "page": f"{self.path.stem}/{pages.name(result.learner)}",
-            "seconds": round(result.seconds, 1),
             "file": result.file,
             "sha256": result.sha256,
             "course": self.lesson.digest,
-            "limits": "{:g} s, {:g} GiB".format(*self.limits) + ("" if self.jailed else UNJAILED),
+            "limits": self.limits,
         }
         self.rows[result.learner] = {key: _cell(value) for key, value in row.items()}
         text = io.StringIO(newline="")
-        writer = csv.DictWriter(text, self.fields, restval="")
+        writer = csv.DictWriter(text, self.fields)
         writer.writeheader()
         writer.writerows(self.rows[learner] for learner in sorted(self.rows, key=in_order))
         put(self.path, text.getvalue(), "utf-8-sig")  # with its mark, or Excel takes it for cp1252
@@ -101,18 +88,14 @@ def put(path, text, encoding="utf-8"):
     os.replace(new, path)
 
 
-def states(result):
-    """Return what became of the answers that are not right, as "not yet" or "stopped after 20 s", with its exercise."""
+def state(result):
+    """Return what became of the answers that are not right, as "6.1 not yet; 6.3 stopped"."""
     if result.why:
-        return ["not graded"]
+        return "not graded"
     if {mark.verdict for mark in result.marks} == {"waits"}:
-        return ["nothing answered"]
-    return [f"{mark.number} {_state(mark)}" for mark in result.marks if mark.verdict != "right"]
-
-
-def _state(mark):
-    after = re.search(r" after \d+ s", mark.message) if mark.verdict == "stopped" else None
-    return pages.SAYS[mark.verdict].lower() + (after[0] if after else "")
+        return "nothing answered"
+    left = [mark for mark in result.marks if mark.verdict != "right"]
+    return "; ".join(f"{mark.number} {pages.SAYS[mark.verdict].lower()}" for mark in left)
 
 
 def _cell(value):

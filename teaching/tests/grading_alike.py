@@ -12,7 +12,6 @@ from lessonkit.check import NotYet
 from lessonkit.check.observing import quiet
 from lessonkit.check.verdicts import collecting
 from teaching.grading import assignment
-from teaching.grading.in_jail.plain_data import decode
 from teaching.grading.jail import Jail, Limits
 from teaching.grading.judge_outside import Jailed, by_value, cloudpickle
 from teaching.grading.processes import Process
@@ -20,11 +19,9 @@ from tests.helpers import all_answers
 
 
 def observer(stem):
-    """Return a Process, an observer without a jail, and its Jailed."""
-    jail = Jail(Limits(memory=8 << 30, processes=4000), assignment.read(stem), "user")
-    bounds = jail.bounds() | {"user": None, "group": None}
-    process = Process(jail, jail.observer(), {"bounds": bounds, "allowed": jail.allowed, "imports": []})
-    decode(process.channel.receive())
+    """Return a Process, an observer in its jail, and its Jailed."""
+    limits = Limits(memory=8 << 30)
+    process = Process(Jail(limits, assignment.read(stem)).observer(), limits.bounds()).started()
     return process, Jailed(process.channel)
 
 

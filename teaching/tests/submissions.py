@@ -4,10 +4,13 @@ import csv
 import json
 from functools import cache
 
+import pytest
+
 from teaching import material
-from teaching.grading import assignment
+from teaching.grading import assignment, jail
 from teaching.grading.__main__ import main
 
+runs = pytest.mark.skipif(not jail.PYTHON.exists() or bool(jail.missing()), reason="make .venv/ready, and bubblewrap")
 SIX = "06_batchnorm"
 
 
