@@ -44,7 +44,7 @@ class ClassSpawner(LocalProcessSpawner):
         os.chown(self.runtime, self.account.pw_uid, self.account.pw_gid)
         python = str(self.edition / "environment/bin/python")
         await self.prepare_home(python)
-        self.port = self.port_of[name] = ports.another_port(self.port_of.values())
+        self.port = self.port_of[name] = ports.free_port(self.port_of.values())
         self.cmd = [python, "-m", "jupyterhub.singleuser"]
         self.args = [f"--config={self.edition / 'learner/server_config.py'}"]
         return await super().start()
