@@ -167,7 +167,7 @@ def run_hub(folder, values):
             signal.signal(sign, signal.SIG_IGN)
         hub.terminate()
         with contextlib.suppress(OSError):  # the terminal itself may be gone
-            print("\nStopping every server, which may take half a minute.", flush=True)
+            print("\nStopping every server, which may take some seconds.", flush=True)
         hub.wait()
     finally:
         accounts.end_processes(accounts.members(values["group"]).values())
