@@ -9,7 +9,6 @@ import os
 import re
 import secrets
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
@@ -28,7 +27,7 @@ UNITS = ("s to a server", "s more to the first output", "s to the lesson's end",
 
 
 class Trial:
-    """A running class. with Trial() as trial: ... ; afterwards its processes, accounts and files are gone.
+    """A class. with Trial() as trial: trial.start(); afterwards its processes, accounts and files are gone.
 
     Attributes: folder, homes, group, address (of the hub), program (make class). "mara" and "li" are on its list.
     """
@@ -47,11 +46,6 @@ class Trial:
         self.program = self.address = None
 
     def __enter__(self):
-        try:
-            self.start()
-        except BaseException:
-            self.__exit__()
-            raise
         return self
 
     def command(self, *arguments):
@@ -78,14 +72,10 @@ class Trial:
 
     def __exit__(self, *_):
         if self.program:
-            self.program.send_signal(signal.SIGTERM)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.program.wait(60)
-            self.program.kill()
-        try:
-            accounts.remove(self.group, self.homes)
-        finally:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self.program.terminate()
+            self.program.wait()
+        accounts.remove(self.group, self.homes)
+        shutil.rmtree(self.folder)
 
 
 def usage(uid):
@@ -133,6 +123,7 @@ def main(number, lesson):
         print(f"There is no lesson {lesson}.", file=sys.stderr)
         return 1
     with Trial() as trial:
+        trial.start()
         measurements, errors = crowd(trial, [f"l{index}" for index in range(number)], notebook)
     for unit, values in zip(UNITS, zip(*measurements, strict=True), strict=False):
         print(f"{unit:30} median {statistics.median(values):6.1f}  max {max(values):6.1f}")

@@ -133,6 +133,7 @@ LESSON = "work/02_statistics.ipynb"
 @pytest.fixture(scope="module")
 def trial():
     with Trial() as running:
+        running.start()
         yield running
 
 
