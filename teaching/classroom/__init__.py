@@ -1,9 +1,5 @@
 """A class on one machine: JupyterHub with an account a learner, on a copy of the course without its solutions.
 
-    make class ARGS="--learners names.txt"        (as root; teaching/classroom/README.md)
-
-A class, from its command to a learner's notebook:
-
 __main__.py     the command: what the folder remembers, one class at a time, the hub until Ctrl-C
 environment.py  .venv-class: the learners' packages, JupyterHub and its proxy
 install.py      the folder of a class: editions of the course and of the environment, both read-only

@@ -220,6 +220,10 @@ def act(asked):
     folder, only = asked.folder, asked.collect or asked.upgrade or asked.password or asked.remove
     if only and not (folder / "hub/settings.json").exists():
         raise ClassError(f"There is no class in {folder}. Name the folder of one: --folder.")
+    if asked.trial:
+        from teaching.classroom import trial
+
+        return trial.main(asked.trial, asked.lesson)
     if asked.remove:
         remove(folder)
     elif asked.collect:
@@ -240,10 +244,6 @@ def main(words=None):
     if os.geteuid():
         print("A class needs Linux and root, because each learner gets an account: sudo make class", file=sys.stderr)
         return 1
-    if asked.trial:
-        from teaching.classroom import trial
-
-        return trial.main(asked.trial, asked.lesson)
     try:
         return act(asked)
     except (ClassError, OSError) as error:

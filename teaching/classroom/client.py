@@ -14,11 +14,7 @@ OUTPUTS = ("stream", "execute_result", "display_data", "error")
 
 
 class Refused(Exception):
-    """An answer of the hub or of a server that was not expected: status and text."""
-
-    def __init__(self, request, status, text):
-        super().__init__(f"{request}: {status} {text[:1000]}")
-        self.status = status
+    """An answer of the hub or of a server that was not expected."""
 
 
 class Learner:
@@ -35,7 +31,7 @@ class Learner:
             url = self.address + path
             answer = session.request(method, url, json=body, headers=self.headers, timeout=PATIENCE)
         if answer.status_code not in ok:
-            raise Refused(f"{method} {path}", answer.status_code, answer.text)
+            raise Refused(f"{method} {path}: {answer.status_code} {answer.text[:1000]}")
         return answer.json() if answer.content else None
 
     def start(self):
@@ -44,7 +40,7 @@ class Learner:
         self.ask(f"/hub/api/users/{self.name}/server", "POST", ok=(201, 202, 400))
         while not (server := self.server()).get("ready"):
             if not server:
-                raise Refused(f"the server of {self.name}", "ended", "the hub's log says why")
+                raise Refused(f"The server of {self.name} has ended. The hub's log says why.")
             time.sleep(0.3)
 
     def server(self):
@@ -95,7 +91,7 @@ class Kernel:
         while waiting:
             raw = await asyncio.wait_for(socket.read_message(), PATIENCE)
             if raw is None:
-                raise Refused("the kernel's websocket", "closed", "kernel or server are gone")
+                raise Refused("The kernel's websocket was closed: kernel or server are gone.")
             message = json.loads(raw)
             kind, parent, content = message["msg_type"], message["parent_header"].get("msg_id"), message["content"]
             if parent not in texts:

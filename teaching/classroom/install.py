@@ -26,9 +26,7 @@ from teaching.classroom.accounts import ClassError
 
 ROOT = environment.ROOT
 HERE = environment.HERE
-# What a learner needs. Not here: notebooks/solutions, tests, teaching; of a lesson's room all but its checks, and of
-# lessonkit/course its folder solutions.
-PARTS = (
+PARTS = (  # what a learner needs, beside learner notebooks and checks
     "README.md",
     "GUIDE.md",
     "LICENSE",

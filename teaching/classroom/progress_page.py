@@ -65,18 +65,14 @@ class Page(HubOAuthenticated, RequestHandler):
         self.finish(text)
 
 
-def main():
+async def main():
     os.umask(0o027)  # the copies are read by their group
     prefix, address = os.environ["JUPYTERHUB_SERVICE_PREFIX"], urlparse(os.environ["JUPYTERHUB_SERVICE_URL"])
     pages = [(prefix, Page), (f"{prefix}oauth_callback", HubOAuthCallbackHandler)]
     Application(pages, cookie_secret=os.urandom(32)).listen(address.port, address.hostname)
+    await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
-
-    async def forever():
-        main()
-        await asyncio.Event().wait()
-
     with contextlib.suppress(KeyboardInterrupt):  # SIGINT is how the hub ends it
-        asyncio.run(forever())
+        asyncio.run(main())

@@ -11,7 +11,6 @@ import secrets
 import shutil
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -120,8 +119,7 @@ def main(number, lesson):
     """Let number learners come at once and run a lesson; print the median and the largest; return 1 after an error."""
     notebook = next((ROOT / "notebooks").glob(f"{lesson:02}_*.ipynb"), None)
     if notebook is None:
-        print(f"There is no lesson {lesson}.", file=sys.stderr)
-        return 1
+        raise accounts.ClassError(f"There is no lesson {lesson}.")
     with Trial() as trial:
         trial.start()
         measurements, errors = crowd(trial, [f"l{index}" for index in range(number)], notebook)
