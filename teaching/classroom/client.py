@@ -14,47 +14,38 @@ OUTPUTS = ("stream", "execute_result", "display_data", "error")
 
 
 class Refused(Exception):
-    """An answer of the hub or of a server that was not expected: status and text."""
-
-    def __init__(self, request, status, text):
-        super().__init__(f"{request}: {status} {text[:1000]}")
-        self.status = status
+    """An answer of the hub or of a server that was not expected."""
 
 
 class Learner:
-    """One learner of a class whose hub is at address, with a token that may act for this learner.
+    """One learner of a class whose hub is at address, with a token that may act for this learner."""
 
-    certificate: the file that https is trusted by, None for what the system trusts.
-    """
-
-    def __init__(self, address, token, name, certificate=None):
-        self.address, self.name, self.certificate = address, name, certificate
+    def __init__(self, address, token, name):
+        self.address, self.name = address, name
         self.headers = {"Authorization": f"token {token}"}
 
     def ask(self, path, method="GET", body=None, ok=(200, 201, 202, 204)):
         """Return the JSON answer to a request, None if it is empty; raise Refused for a status not in ok."""
         with requests.Session() as session:
             session.trust_env = False  # never by way of a proxy of the network
-            session.headers, session.verify = self.headers, self.certificate or True
-            answer = session.request(method, self.address + path, json=body, timeout=PATIENCE)
+            url = self.address + path
+            answer = session.request(method, url, json=body, headers=self.headers, timeout=PATIENCE)
         if answer.status_code not in ok:
-            raise Refused(f"{method} {path}", answer.status_code, answer.text)
+            raise Refused(f"{method} {path}: {answer.status_code} {answer.text[:1000]}")
         return answer.json() if answer.content else None
 
     def start(self):
         """Start the learner's server and wait until it is ready."""
         self.ask(f"/hub/api/users/{self.name}", "POST", ok=(201, 409))
         self.ask(f"/hub/api/users/{self.name}/server", "POST", ok=(201, 202, 400))
-        end = time.monotonic() + PATIENCE
-        while not self.running():
-            if time.monotonic() > end:
-                raise Refused(f"the server of {self.name}", "no answer", f"not ready after {PATIENCE} s")
+        while not (server := self.server()).get("ready"):
+            if not server:
+                raise Refused(f"The server of {self.name} has ended. The hub's log says why.")
             time.sleep(0.3)
 
-    def running(self):
-        """Return whether the hub knows a server of this learner that is ready."""
-        user = self.ask(f"/hub/api/users/{self.name}", ok=(200, 404))
-        return user.get("servers", {}).get("", {}).get("ready", False)
+    def server(self):
+        """Return what the hub says of this learner's server: {} if none runs, is started or is stopped."""
+        return self.ask(f"/hub/api/users/{self.name}", ok=(200, 404)).get("servers", {}).get("", {})
 
     def read(self, path):
         """Return the content of a file in the learner's home."""
@@ -64,8 +55,8 @@ class Learner:
         self.ask(f"/user/{self.name}/api/contents/{path}", "PUT", {"type": "notebook", "content": notebook})
 
     def kernel(self, path):
-        """Open a notebook's kernel, as opening the notebook does, on a server that runs; return its Kernel."""
-        if not self.running():
+        """Open a notebook's kernel, as opening the notebook does, on a server that is started; return its Kernel."""
+        if not self.server():
             self.start()
         body = {"path": path, "name": path, "type": "notebook", "kernel": {"name": "python3"}}
         session = self.ask(f"/user/{self.name}/api/sessions", "POST", body)
@@ -76,7 +67,7 @@ class Kernel:
     """A kernel of a learner's server, by its id."""
 
     def __init__(self, learner, name):
-        self.name, self.headers, self.certificate = name, learner.headers, learner.certificate
+        self.headers = learner.headers
         server = f"{learner.address}/user/{learner.name}".replace("http", "ws", 1)
         self.address = f"{server}/api/kernels/{name}/channels"
 
@@ -89,7 +80,7 @@ class Kernel:
 
     async def _run(self, cells):
         begin, first, errors = time.monotonic(), None, []
-        request = HTTPRequest(self.address, headers=self.headers, request_timeout=PATIENCE, ca_certs=self.certificate)
+        request = HTTPRequest(self.address, headers=self.headers, request_timeout=PATIENCE)
         socket = await websocket_connect(request, max_message_size=100 << 20)
         texts, session = {}, Session(key=b"")
         for source in cells:
@@ -100,7 +91,7 @@ class Kernel:
         while waiting:
             raw = await asyncio.wait_for(socket.read_message(), PATIENCE)
             if raw is None:
-                raise Refused("the kernel's websocket", "closed", "kernel or server are gone")
+                raise Refused("The kernel's websocket was closed: kernel or server are gone.")
             message = json.loads(raw)
             kind, parent, content = message["msg_type"], message["parent_header"].get("msg_id"), message["content"]
             if parent not in texts:

@@ -22,12 +22,11 @@ import sysconfig
 from pathlib import Path
 
 from teaching.classroom import environment
+from teaching.classroom.accounts import ClassError
 
 ROOT = environment.ROOT
 HERE = environment.HERE
-# What a learner needs. Not here: notebooks/solutions, tests, teaching; of a lesson's room all but its checks, and of
-# lessonkit/course its folder solutions.
-PARTS = (
+PARTS = (  # what a learner needs, beside learner notebooks and checks
     "README.md",
     "GUIDE.md",
     "LICENSE",
@@ -38,10 +37,6 @@ PARTS = (
     "lessons_src/fromscratch",
 )
 KEEP = 2  # editions that stay beside the newest, for servers that still run on them
-
-
-class ClassError(Exception):
-    """Something that keeps a class from starting: what it is, and the way out."""
 
 
 def install(folder, root=ROOT):
@@ -168,7 +163,3 @@ def _digest(*parts):
     for part in parts:
         whole.update(hashlib.sha256(part.encode() if isinstance(part, str) else part).digest())
     return whole.hexdigest()[:12]
-
-
-if __name__ == "__main__":  # python -m teaching.classroom.install TARGET: only the course's files, for an image
-    copy(course_files(ROOT), Path(sys.argv[1]))

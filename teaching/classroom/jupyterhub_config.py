@@ -21,21 +21,20 @@ c.JupyterHub.bind_url = f"http{'s' if SETTINGS['cert'] else ''}://{SETTINGS['hos
 c.JupyterHub.ssl_cert, c.JupyterHub.ssl_key = SETTINGS["cert"], SETTINGS["key"]
 c.JupyterHub.hub_port = SETTINGS["hub_port"]
 c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{SETTINGS['proxy_port']}"
-c.ConfigurableHTTPProxy.command = [str(FOLDER / "course/environment/node_modules/.bin/configurable-http-proxy")]
-c.JupyterHub.cookie_secret_file = "cookie_secret"
-c.JupyterHub.db_url = "sqlite:///hub.sqlite"
+# What runs beside the hub ends with it, also when it is killed: its ports must be free when the class goes on.
+WITH_THE_HUB = ["setpriv", "--pdeathsig", "TERM"]
+PROXY = FOLDER / "course/environment/node_modules/.bin/configurable-http-proxy"
+c.ConfigurableHTTPProxy.command = [*WITH_THE_HUB, str(PROXY)]
 
 
 # --- who may come in
 c.JupyterHub.authenticator_class = logins.ClassAuthenticator
-c.JupyterHub.template_paths = [str(logins.TEMPLATES)]
-c.FirstUseAuthenticator.dbm_path = str(HUB / "passwords")
-c.FirstUseAuthenticator.create_users = SETTINGS["open"]
-c.FirstUseAuthenticator.min_password_length = 8
+c.JupyterHub.template_paths = [str(HERE / "templates")]
+c.ClassAuthenticator.folder = str(HUB / "secrets")
 c.Authenticator.username_pattern = accounts.NAME
 c.Authenticator.allow_all = SETTINGS["open"]
-c.Authenticator.allowed_users = set(SETTINGS["learners"])
-c.Authenticator.admin_users = {SETTINGS["teacher"]}
+c.Authenticator.allowed_users = {accounts.TEACHER, *SETTINGS["learners"]}
+c.Authenticator.admin_users = {accounts.TEACHER}
 
 
 # --- what they get
@@ -44,15 +43,14 @@ c.ClassSpawner.folder, c.ClassSpawner.settings = str(FOLDER), SETTINGS
 c.Spawner.notebook_dir = "~"
 c.Spawner.default_url = "/lab"  # servers.py names the lesson to open
 c.Spawner.env_keep = ["LANG", "LC_ALL"]  # nothing else of root's
+c.ClassSpawner.interrupt_timeout = 0  # a server that is interrupted asks at its terminal whether to end, and has none
 c.Spawner.start_timeout = 120
 c.Spawner.http_timeout = 120
 c.Spawner.poll_interval = 10  # seconds until a server that died can be started again
 c.JupyterHub.concurrent_spawn_limit = 0  # a class comes in at one moment; the processor sets the pace
-c.JupyterHub.cleanup_servers = True  # Ctrl-C ends the class. A hub that is killed leaves the servers running
 
 # --- what runs beside it
-# A hub that is killed takes them along: the page's port must be free when the hub comes back.
-SERVICE = ["setpriv", "--pdeathsig", "TERM", sys.executable, "-m"]
+SERVICE = [*WITH_THE_HUB, sys.executable, "-m"]
 c.JupyterHub.services = [
     {
         "name": "culler",

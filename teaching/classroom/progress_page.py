@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import html
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -27,7 +26,7 @@ FOLDER = Path(os.environ.get("CLASS_FOLDER", "."))
 
 
 def make_page(lesson):
-    """Bring the copies up to date; return the page, HTML. HTTPError if it cannot be made.
+    """Bring the copies up to date; return the page, HTML.
 
     The copies are root's: their reader is in the group that may read them, and can put nothing in their place.
     """
@@ -37,21 +36,14 @@ def make_page(lesson):
     os.chown(copies, 0, reader.pw_gid)
     copies.chmod(0o2750)  # what is made in it is of its group as well
     left_out = collect.collect(homes, copies)
-    for gone in {path.name for path in copies.iterdir() if path.is_dir()} - set(homes):
-        shutil.rmtree(copies / gone)
     program = Path(__file__).with_name("progress_reader.py").read_text(encoding="utf-8")
     missing = [name for name in settings["learners"] if name not in homes]  # they never started a server
     command = [sys.executable, "-c", program, lesson, ",".join(missing), *(str(copies / name) for name in homes)]
     environment = {"PATH": os.defpath, "PYTHONPATH": str(FOLDER / "course/lessons_src"), "HOME": "/"}
-    as_reader = {"user": reader.pw_uid, "group": reader.pw_gid, "extra_groups": []}
-    try:
-        done = subprocess.run(command, env=environment, cwd="/", **as_reader, capture_output=True, timeout=60)
-    except subprocess.TimeoutExpired:
-        raise HTTPError(500, "The page took longer than a minute") from None
-    if done.returncode:
-        raise HTTPError(500, f"progress_reader.py failed: {done.stderr.decode()[-500:]}")
+    run = {"env": environment, "cwd": "/", "check": True, "timeout": 60} | accounts.as_user(reader)
+    page = subprocess.run(command, stdout=subprocess.PIPE, **run).stdout.decode()  # its errors are in the hub's log
     notes = "".join(f"<p>{html.escape(f'{name}: {item} was not read: {why}.')}</p>" for name, item, why in left_out)
-    return done.stdout.decode().replace("</body>", f"{notes}</body>", 1)
+    return page.replace("</body>", f"{notes}</body>", 1)
 
 
 class Page(HubOAuthenticated, RequestHandler):
@@ -64,9 +56,7 @@ class Page(HubOAuthenticated, RequestHandler):
         asked = self.get_query_argument("lesson", "").strip()
         lesson = asked.zfill(2) if asked else ""
         if lesson and lesson not in {path.name[:2] for path in (FOLDER / "course/notebooks").glob("*.ipynb")}:
-            self.set_status(404)
-            self.finish(f"<p>The course has no lesson {html.escape(asked)}. The address ends like ?lesson=2.</p>")
-            return
+            raise HTTPError(404)
         async with Page.lock:
             when, text = Page.latest.get(lesson, (0.0, ""))
             if time.monotonic() - when > REFRESH or not text:
@@ -75,18 +65,14 @@ class Page(HubOAuthenticated, RequestHandler):
         self.finish(text)
 
 
-def main():
+async def main():
     os.umask(0o027)  # the copies are read by their group
     prefix, address = os.environ["JUPYTERHUB_SERVICE_PREFIX"], urlparse(os.environ["JUPYTERHUB_SERVICE_URL"])
     pages = [(prefix, Page), (f"{prefix}oauth_callback", HubOAuthCallbackHandler)]
     Application(pages, cookie_secret=os.urandom(32)).listen(address.port, address.hostname)
+    await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
-
-    async def forever():
-        main()
-        await asyncio.Event().wait()
-
     with contextlib.suppress(KeyboardInterrupt):  # SIGINT is how the hub ends it
-        asyncio.run(forever())
+        asyncio.run(main())

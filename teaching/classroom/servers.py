@@ -1,7 +1,6 @@
 """A learner's server: the learner's own Unix account, on the edition that is newest when it starts, within limits."""
 
 import asyncio
-import errno
 import os
 import resource
 import shutil
@@ -16,7 +15,7 @@ PROCESSES = 512  # processes and threads of one learner; a server and five kerne
 ROOM = 1 << 20  # bytes that a server needs for its sockets, and a new account for its home
 
 
-class DiskFull(Exception):
+class NotStarted(Exception):
     """A server was not started; JupyterHub shows this message on its page."""
 
     def __init__(self, message):
@@ -28,7 +27,7 @@ class ClassSpawner(LocalProcessSpawner):
     folder = Unicode(help="the folder of the class", config=True)
     settings = Dict(help="what the class is run with", config=True)
     port_of = {}  # by name; until the server listens at its port, the system would give it to another one, too
-    told = set()  # names that were told that their disk is full: the next time their server starts, to make room
+    told = set()  # names that were told what is wrong with their home: the next time their server starts, to make room
 
     async def start(self):
         """Make what the server needs, and start it. What runs in a terminal or a kernel finds the same edition."""
@@ -36,7 +35,7 @@ class ClassSpawner(LocalProcessSpawner):
         new = name not in accounts.members(self.settings["group"])
         for disk in (folder / "run", *([Path(homes)] if new else [])):
             if shutil.disk_usage(disk).free < ROOM:
-                raise DiskFull(f"The disk of {disk} is full, so no server can start. Tell your instructor.")
+                raise NotStarted(f"The disk of {disk} is full, so no server can start. Tell your instructor.")
         self.edition = (folder / "course").resolve()
         self.account = accounts.ensure(self.settings["group"], name, homes)
         self.runtime = folder / "run" / name  # not in the home: sockets must work on a full disk
@@ -44,13 +43,13 @@ class ClassSpawner(LocalProcessSpawner):
         os.chown(self.runtime, self.account.pw_uid, self.account.pw_gid)
         python = str(self.edition / "environment/bin/python")
         await self.prepare_home(python)
-        self.port = self.port_of[name] = ports.another_port(self.port_of.values())
+        self.port = self.port_of[name] = ports.free_port(self.port_of.values())
         self.cmd = [python, "-m", "jupyterhub.singleuser"]
         self.args = [f"--config={self.edition / 'learner/server_config.py'}"]
         return await super().start()
 
     async def prepare_home(self, python):
-        """Bring the lessons that are missing, as the learner; DiskFull if there is no room, the first time."""
+        """Bring the lessons that are missing, as the learner; NotStarted if there is no room, the first time."""
         program = await asyncio.create_subprocess_exec(
             python,
             str(self.edition / "learner/prepare_home.py"),
@@ -66,9 +65,9 @@ class ClassSpawner(LocalProcessSpawner):
             self.log.error("%s: %s", self.user.name, errors)
         if first:
             self.default_url = f"/lab/tree/work/{first}"
-        if program.returncode == errno.ENOSPC and self.user.name not in self.told:
+        if program.returncode and self.user.name not in self.told:
             self.told.add(self.user.name)
-            raise DiskFull(errors)
+            raise NotStarted(errors)
         self.told.discard(self.user.name)
 
     def make_preexec_fn(self, name):

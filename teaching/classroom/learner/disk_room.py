@@ -1,8 +1,7 @@
-"""Is there room on the disk for what is about to be written? Asked before a file is saved, and before the lessons come.
+"""Refuse to save where the disk has no room for it.
 
-The server's way of saving can lose a file on a full disk: it copies the old file aside, empties it, and writes the new
-one. If that fails, the next try, fifteen seconds later, copies the damaged file over the copy. So a save begins only
-when there is room for both.
+The server copies the old file aside, empties it, and writes the new one. On a full disk this fails, and the next try
+copies the damaged file over the copy. So a save begins only when there is room for both.
 """
 
 import contextlib

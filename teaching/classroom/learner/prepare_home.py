@@ -4,17 +4,14 @@ python prepare_home.py             the hub runs it; prints the lesson to open
 python prepare_home.py --new 03    a learner runs it: the newer lesson 3 beside the copy
 """
 
-import errno
 import os
 import shutil
 import sys
 from pathlib import Path
 
-import disk_room
+import lab
 
 COURSE = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(COURSE / "lessons_src"))
-import lab  # noqa: E402
 
 
 def prepare(home, course):
@@ -43,35 +40,23 @@ def prepare(home, course):
         shutil.copytree(COURSE / "environment/matplotlib", home / ".cache/matplotlib")
 
 
-def missing(home, course):
-    """Return the bytes of the lessons that home has no copy of."""
-    lessons = (course / "notebooks").glob("*.ipynb")
-    return sum(path.stat().st_size for path in lessons if not (home / "work" / path.name).exists())
-
-
 def main(arguments):
-    home = Path.home()
+    home, code = Path.home(), 0
     if arguments[:1] == ["--new"] and len(arguments) == 2:
         print(f"work/{lab.put_beside(arguments[1], home)} is there.")
         return 0
-    course, code = Path(os.environ["CLASS_COURSE"]), 0
-    if disk_room.is_lacking(home, size := missing(home, course)):
-        lessons = f" Lessons of {size / 2**20:.1f} MB are still to come." if size else ""
+    try:
+        prepare(home, Path(os.environ["CLASS_COURSE"]))
+    except (OSError, lab.LabError) as error:  # a full disk, most likely
         print(
-            f"Your disk is full: there is no room left in {home}.{lessons} What you saved is there. Start your server "
-            "once more: it opens then, so that you can delete what you do not need. If that is nothing, tell your "
-            "instructor.",
+            f"Your lessons could not be prepared: {error} What you saved is there. Start your server once more: it "
+            "opens then, so that you can make room.",
             file=sys.stderr,
         )
-        code = errno.ENOSPC
-    else:
-        prepare(home, course)
+        code = 1
     print(lab.opens_on(home)[0])
     return code
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except (OSError, lab.LabError) as error:
-        sys.exit(str(error))
+    sys.exit(main(sys.argv[1:]))

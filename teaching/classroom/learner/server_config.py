@@ -1,4 +1,4 @@
-"""The settings of a learner's JupyterLab, in a class on one machine and in a cluster's container."""
+"""The settings of a learner's JupyterLab."""
 
 import os
 from pathlib import Path
