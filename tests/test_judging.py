@@ -276,7 +276,8 @@ def right(x, weight, eps=1e-5):
 
 
 FIRST = call("3 rows of 5", draw(0, 3, 5), draw(1, 5), names=("x", "weight"))
-PROMISE = Contract({"x": "... D", "weight": "D"}, options=({}, {"eps": 0.1}), half=True, empty=True)
+PROMISE = Contract({"x": "... D", "weight": "D"}, options=({}, {"eps": 0.1}), half=True, empty=True, devices=True)
+LAST = []  # what an answer may keep things in
 LAYER_NORM = exercise(right, FIRST, contract=PROMISE)
 
 
@@ -323,7 +324,6 @@ BROKEN = {  # words of what is told: the answer, or a line that stands in the ri
     "On x": keeping(),
     "large": f"{WIDE}.clamp(-3e4, 3e4)",
     "outlier": f"{RESULT}.clamp(-30, 30)",
-    "ZeroDivisionError": "x.numel() or 1 / 0",
     "changed its input": "x.data.sub_(0.25)",
     "random generator": "torch.manual_seed(3)",
     "default dtype": "torch.set_default_dtype(torch.float64)",
@@ -336,6 +336,13 @@ BROKEN = {  # words of what is told: the answer, or a line that stands in the ri
     "whether x needs a gradient": "x.requires_grad_()",
     "D = 64": off("17 < x.shape[-1] < 1000"),
     "returned for the call before": reusing(),
+    "D = 1415": off("x.shape[-1] > 1100"),
+    "rows = 127": off("x.dim() == 2 and len(x) > 100"),
+    "rows = 0": "x.numel() or 1 / 0",
+    "keeps its input x": "LAST[:] = [x.detach()]",
+    "or a graph that": f"{RESULT} if not LAST.append(centered.sum()) else x",
+    "bfloat16": f"{RESULT} if x.dtype != torch.bfloat16 else right(x.detach(), weight.detach(), eps)",
+    "is made on the CPU": f"{RESULT} * torch.ones(x.shape[-1], dtype=x.dtype)",
 }
 
 
@@ -357,7 +364,7 @@ def test_what_is_told_is_the_plainest_case_and_all_pairs_of_choices_come_togethe
     text = told(LAYER_NORM, off("x.shape[-1] == 1100"))
     assert text.startswith("On x (2, 1100), weight (1100,) (float64): the result")
     assert text.endswith("It is right without: D = 1100.")
-    factors, cases = PROMISE.factors(), [probe.run.args[1] for probe in sweep(PROMISE)]
+    factors, cases = PROMISE.factors(), [probe.run.args[1] for probe in sweep(PROMISE)[:-1]]
     for a in factors:
         for b in list(factors)[list(factors).index(a) + 1 :]:
             pairs = {(case[a], case[b]) for case in cases}
@@ -415,6 +422,26 @@ LAWS = {
     "eval()": instead(Layer, "return right(x, self.weight if self.training else self.weight + 1)"),
     "first of a net": instead(Layer, "return right(x, self.weight if x.requires_grad else self.weight.detach())"),
 }
+
+
+def half_frozen(net):
+    net[0].requires_grad_(False)
+    return net
+
+
+MODULES = {  # words of what is told: what is done to a net that is given, and given back
+    "the mode of a module": lambda net: net.eval(),
+    "the hooks of a module": lambda net: (net[0].register_forward_hook(print), net)[1],
+    "which parameters of a module need a gradient": half_frozen,
+    "the mode of": lambda net: nn.Sequential(net[0], nn.ReLU().eval()),
+}
+
+
+@pytest.mark.parametrize("words", MODULES)
+def test_a_module_comes_back_as_it_was_given(words):
+    parts = Probe("a net", lambda answer: {"parts": len(answer(nn.Sequential(nn.Linear(2, 2), nn.ReLU())))})
+    judge = exercise(lambda net: net, parts)
+    assert words in told(judge, MODULES[words]) and not told(judge, lambda net: net)
 
 
 @pytest.mark.parametrize("words", LAWS)

@@ -12,6 +12,7 @@ An answer to an exercise is observed and compared, in this order:
 
 import contextlib
 import functools
+import inspect
 import itertools
 import time
 
@@ -245,6 +246,8 @@ def exercise(right, *cases, wrong="", takes=None, returns=("the result",), refer
     """
     told = {key: how.pop(key) for key in ("tried", "says", "by_hand") if key in how}
     if takes:
+        how.setdefault("devices", "device" in inspect.signature(right).parameters)
+        how.setdefault("empty", isinstance(right, type) and "..." in " ".join(takes.values()))
         contract = Contract(takes, returns=returns, **how)
     elif how:
         raise TypeError(f"{', '.join(how)}: these belong to a contract. Say what the answer takes.")

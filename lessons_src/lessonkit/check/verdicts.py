@@ -14,7 +14,7 @@ import torch
 from lessonkit.shown import Told, YourTurn, tell  # noqa: F401  YourTurn is the third verdict
 
 CAUSE, REPAIR = "Probable cause: ", "To mend it: "
-CHANGED = "what your code changed"  # the name of that observation
+CHANGED, KEPT = "what your code changed", "the memory of"  # the name of that observation; a change: it stays in use
 _collectors = []
 
 

@@ -5,6 +5,8 @@ but how: in which order rows are visited, how often a number is read and written
 compiled as well, in float32 far from zero, where it must keep its digits. Nothing is timed.
 """
 
+import inspect
+
 import numpy as np
 import torch
 from numba import float32
@@ -216,7 +218,7 @@ def _threads(answer):
     """Observe whether a kernel asks for several threads."""
     asks = (
         getattr(answer, "targetoptions", {}).get("parallel")
-        or "prange" in _plain(answer).__code__.co_names
+        or "prange" in inspect.unwrap(_plain(answer)).__code__.co_names
     )
     return {"the rows run": "in several threads" if asks else "in one thread"}
 
