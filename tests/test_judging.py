@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from coursebuild.source import blank
 from lessonkit import check, course, shown
+from lessonkit.check import declare
 from lessonkit.check.cases import Probe, call
 from lessonkit.check.declare import exercise, quiz
 from lessonkit.check.layers import of_a_layer
@@ -40,6 +41,11 @@ def told(judge, answer):
         return text.removeprefix("Not yet. ")
     assert len(verdicts) == 1 and verdicts[0].startswith("Right: ")
     return ""
+
+
+@pytest.fixture(autouse=True)
+def a_hint_that_fails_is_a_fault(monkeypatch):
+    monkeypatch.setattr(declare, "NO_HINT", ())
 
 
 # ----------------------------------------------------------------------------------------------- what a message says
@@ -208,7 +214,7 @@ RELATED = [  # (check, answer, what is told)
     (
         ROW,
         lambda x: (x.sum(-1, keepdim=True), moments(x)[1]),
-        "Your mean is D times the right one. Is that a sum where a mean is asked for, or a",
+        "Your mean is D times the right one. A sum and a mean differ by that",
     ),
     (ROW, lambda x: (-moments(x)[0], moments(x)[1]), "Your mean is the right one with the other sign."),
     (ROW, lambda x: (moments(x)[0], moments(x)[1].sqrt()), "Your var is the root of the right one."),
@@ -216,21 +222,13 @@ RELATED = [  # (check, answer, what is told)
     (ROW, lambda x: (moments(x)[0], moments(x)[1] + 0.5), "Your var is the right one plus 0.5."),
     (ROW, lambda x: moments(x)[::-1], "Two outputs stand in each other's place: mean and var."),
     (CENTER, lambda x: x, "Your result is x itself."),
-    (
-        CENTER,
-        lambda x: x - x.mean(0, keepdim=True),
-        "Your result is what comes out if axis 0 is taken in the place of the last one.",
-    ),
-    (CENTER, lambda x: x - x.mean(), "Your result is what comes out if the whole tensor is taken as one row."),
-    (
-        SHIFTED,
-        lambda x, shift: center(x).exp(),
-        "Your result is what the right one is without shift: shift is not used.",
-    ),
+    (CENTER, lambda x: x - x.mean(0, keepdim=True), "It is what comes out if axis 0 is taken as the last one."),
+    (CENTER, lambda x: x - x.mean(), "It is what comes out if the whole tensor is taken as one row."),
+    (SHIFTED, lambda x, shift: center(x).exp(), "shift is not used."),
     (
         BOTH,
         lambda x: (x.mean().expand(*x.shape[:-1], 1), x.var(-1, keepdim=True)),
-        "the mean is that of all rows. And a second one: the variance is divided by D - 1.",
+        "the mean is that of all rows.\nAnd a second one: the variance is divided by D - 1.",
     ),
     (PAIR, lambda x: (x.mean(), x.unsqueeze(0)), "Your mean is one number for the whole tensor. Each row has its own."),
     (CENTER, lambda x: x / (x - x), "It begins with inf: a number divided by 0"),

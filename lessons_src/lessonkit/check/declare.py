@@ -15,6 +15,7 @@ import functools
 import inspect
 import itertools
 import time
+from dataclasses import replace
 
 import torch
 
@@ -36,10 +37,10 @@ from lessonkit.check.layers import device_after_moving, of_a_layer
 from lessonkit.check.misconceptions import Misconception, announce, both, instead, misconceptions
 from lessonkit.check.observing import Observed, derives, observe, outside, quiet, raised, ready_made, where_not_finite
 from lessonkit.check.questions import as_python, values
-from lessonkit.check.sweep import Contract, plain, sweep
+from lessonkit.check.slips import slips
+from lessonkit.check.sweep import Contract, plain_cases, sweep
 from lessonkit.check.verdicts import (
     CAUSE,
-    REPAIR,
     NotYet,
     Raised,
     YourTurn,
@@ -48,6 +49,7 @@ from lessonkit.check.verdicts import (
     refuse_dots,
     reject,
     row_of,
+    with_repairs,
 )
 
 
@@ -102,9 +104,9 @@ class Exercise:
             trouble = problem(mine, _known(probe, self.right), probe)
             if trouble:
                 seen += [observe(later, answer) for later in probes[len(seen) :]]
-                known = self._matching(seen, probes, passed) or self._two(seen, probes, passed)
                 why = probe.why(mine) if callable(probe.why) else probe.why
-                first = CAUSE + known.told if known else self._related(answer, seen, probes)
+                first = self._cause(answer, seen, probes, passed, bool(why) or "has dtype" in trouble[0])
+                known = first.startswith(CAUSE)
                 if not first and NOT_FINITE in str(trouble[1]):
                     first = where_not_finite(probe, answer)
                 told = first or trouble[1] or why or None
@@ -112,6 +114,29 @@ class Exercise:
                     for theirs, instead_of_it in self._ready_made(answer, [probe]):
                         first, told = None, f"PyTorch's own {theirs} made the result. {instead_of_it}"
                 reject(f"On {probe.label}: {trouble[0]}", told, bool(first))
+
+    def _cause(self, answer, seen, probes, passed, written):
+        """Return what explains what was seen, "" where nothing does: a misconception, a relation, two at once, a slip.
+
+        written: what the check says itself of a failure like this. A slip that nobody listed does not go before it.
+        """
+        known = self._matching(seen, probes, passed)
+        if known:
+            return CAUSE + known.told
+        with contextlib.suppress(*NO_HINT):
+            cases = plain_cases(self.contract) if self.contract else []
+            seen = [*seen, *(observe(case, answer) for case in cases), *(_known(probe, self.right) for probe in passed)]
+            probes = [*probes, *cases, *passed]
+            right = [_known(probe, self.right) for probe in probes]
+            related, whole = relations.told(list(map(relations.Seen, seen, right, probes)))
+            if related and whole:
+                return related
+            until = time.thread_time() + 0.3
+            known = self._two(seen, probes, until)
+            if known:
+                return CAUSE + known.told
+            return "" if written else self._slip(seen, right, probes, until + 0.2) or related
+        return ""
 
     def _matching(self, seen, probes, passed):
         """Return the misconception that does what was seen; if none, one that does it but for the gradients, or None.
@@ -129,42 +154,34 @@ class Exercise:
                         return wrong
         return None
 
-    def _two(self, seen, probes, passed):
-        """Return a Misconception of two that come at once, where together they do what was seen; None if none do.
-
-        A few verdicts or words are too little to tell two apart: numbers have to have been seen.
-        """
-        values = [value for one in seen for what, value in one.items() if not what.endswith("after the call")]
-        if not any(torch.is_tensor(value) and value.numel() > 3 for value in values):
-            return None
-        until = time.monotonic() + 0.4
-        for first, second in itertools.combinations(self.wrong, 2):
-            if time.monotonic() > until:
+    def _two(self, seen, probes, until):
+        """Return a Misconception of two that come at once, where together they do what was seen; None if none do."""
+        for first, second in itertools.combinations(self.wrong, 2) if _tells(seen) else ():
+            if time.thread_time() > until:
                 return None
             pair = both(first, second)
             if pair and all(same(a, observe(p, pair.answer), p) for a, p in zip(seen, probes, strict=True)):
-                if all(same(observe(p, pair.answer), _known(p, self.right), p) for p in passed):
-                    return pair
+                return pair
         return None
 
-    def _related(self, answer, seen, probes):
-        """Return a sentence on how what was seen is related to what is right, None where no relation is known."""
-        everything = [relations.Seen(a, _known(p, self.right), p.shown) for a, p in zip(seen, probes, strict=True)]
-        names = everything[0].right.keys()
-        for case in plain(self.contract) if self.contract else []:
-            right = case.expect(self.right)[0]
-            if right.keys() <= names:
-                everything.append(relations.Seen(observe(case, answer), right, case.shown))
-        with contextlib.suppress(Exception):  # an answer may give out anything, and a hint is worth no error
-            return relations.told(everything, None if isinstance(self.right, type) else self._again)
-        return None
-
-    def _again(self, inputs):
-        """Ask the right answer about other inputs; return {output: value}."""
-        returns = self.contract.returns if self.contract else ("the result",)
-        with quiet():
-            out = self.right(*inputs.values())
-        return dict(zip(returns, [out] if len(returns) == 1 else out, strict=True))
+    def _slip(self, seen, right, probes, until):
+        """Return what tells a slip that nobody listed, and that does what was seen; "" if none does."""
+        errors = any(isinstance(value, Raised) for one in [*seen, *right] for value in one.values())
+        if errors or not _tells(seen):
+            return ""
+        wrong_values = any(not same(_values(a), _values(b), p) for a, b, p in zip(seen, right, probes, strict=True))
+        part = _values if wrong_values else lambda observed: observed
+        tries = [(part(a), replace(p, seconds=0.2)) for a, p in zip(seen, probes, strict=True)]
+        fails = [same(part(a), part(b), p) for a, b, p in zip(seen, right, probes, strict=True)]
+        tries = [tries[at] for at in sorted(range(len(tries)), key=fails.__getitem__)]  # what differs tells first
+        for told, make in slips(self.right):
+            if time.thread_time() > until:
+                break
+            with contextlib.suppress(Exception):  # a change may make what cannot be read, or never ends
+                answer = make()
+                if all(same(a, part(observe(p, answer)), p) for a, p in tries):
+                    return told
+        return ""
 
     def _ready_made(self, answer, probes):
         """Return [(name, what to do)] of the first of PyTorch's functions by_hand that answer calls, [] if none."""
@@ -200,16 +217,24 @@ def _known(probe, answer):
     return observe(probe, answer)
 
 
+NO_HINT = (Exception,)  # an answer may give out anything, and a hint is worth no error; a test lets them raise
+
+
+def _tells(seen):
+    """Whether enough was seen to tell slips apart: numbers; a few verdicts or words are too little."""
+    values = [value for one in seen for what, value in one.items() if not what.endswith("after the call")]
+    enough = [value for value in values if torch.is_tensor(value) and value.numel() > 3 and value.isfinite().all()]
+    return bool(enough)
+
+
 def _values(observed):
     return {what: value for what, value in observed.items() if not what.startswith("gradient of")}
 
 
 def _with(text, parts):
     """Return the text of an error with a line that says which parts are right so far; what mends it stays the last."""
-    lines = text.split("\n")
-    if parts:
-        lines.insert(len(lines) - lines[-1].startswith(REPAIR), f"Right so far: {', '.join(parts)}.")
-    return "\n".join(lines)
+    lines, repairs = with_repairs(text)
+    return "\n".join([*lines, *([f"Right so far: {', '.join(parts)}."] if parts else []), *repairs])
 
 
 def _refuse_other_kinds(answer, name, kind):

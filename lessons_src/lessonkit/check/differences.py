@@ -118,7 +118,8 @@ ERRORS = {  # what the errors of Python and PyTorch say to a learner, where thei
     "transposed? nn.Linear keeps its weight as (out, in).",
     "view size is not compatible": "view needs numbers that lie in order in memory; reshape copies them where they do "
     "not.",
-    "same device|expected device": "A tensor is made on the CPU wherever x is. Make it from x: torch.ones_like(x), or device=x.device.",
+    "same device|expected device": "A tensor is made on the CPU wherever x is. Make it from x: "
+    "torch.ones_like(x), or device=x.device.",
     "is ambiguous|Boolean value of Tensor": "An if asks for one truth value, and here are several. Use torch.where, or "
     ".any() or .all().",
     "Can't call numpy|requires grad. Use": "NumPy has no gradients: stay with torch's functions.",

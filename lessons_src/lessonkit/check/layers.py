@@ -159,7 +159,7 @@ class _Watch(TorchFunctionMode):
 
 
 def device_after_moving(layer, *inputs):
-    """Return the device of what a layer, or function, makes after all has moved to the meta device, "meta" if it can."""
+    """Return the device of what a layer, or function, makes after all has moved to meta, "meta" if it can."""
     moves = isinstance(layer, torch.nn.Module)
     watch = _Watch([*inputs, *layer.parameters(), *layer.buffers()] if moves else inputs)
     with watch:

@@ -1,10 +1,14 @@
 """Answers that are values: a quiz's numbers and words, and the letters of predictions and recall questions."""
 
 import contextlib
+import math
 from fractions import Fraction
+
+import torch
 
 from lessonkit import attempts, course
 from lessonkit.check.misconceptions import Misconception, announce
+from lessonkit.check.relations import FUNCTIONS
 from lessonkit.check.verdicts import accept, kind_of, listed, plain_value, refuse_dots, reject
 from lessonkit.shown import tell
 
@@ -62,28 +66,32 @@ def _form(value, expected, key, slips):
     return None
 
 
-RELATIONS = {  # what a wrong number asks back, where it is so related to the right one
-    "Is its sign right?": lambda right: -right,
-    "Is a square, or a root, missing or too much?": lambda right: right**2,
-    "Is a root, or a square, missing or too much?": lambda right: abs(right) ** 0.5,
-    "What is divided by what?": lambda right: 1 / right,
-    "A share, or percent?": lambda right: 100 * right,
-    "Percent, or a share?": lambda right: right / 100,
-    "That is what is left. Asked is the other part.": lambda right: 1 - right if abs(right) <= 1 else 100 - right,
-    "You are off by a factor of 2.": lambda right: 2 * right,
-    "Off by a factor of 2.": lambda right: right / 2,
-    "You are off by one.": lambda right: right + 1,
-    "Off by one.": lambda right: right - 1,
-}
+_SIZES = [  # beside the functions that all relations share
+    (lambda right: 100 * right, "A share, or percent?"),
+    (lambda right: right / 100, "Percent, or a share?"),
+    (lambda right: 100 - right, "That is what is left. Asked is the other part."),
+    (lambda right: 2 * right, "You are off by a factor of 2."),
+    (lambda right: right / 2, "Off by a factor of 2."),
+    (lambda right: right + 1, "You are off by one."),
+    (lambda right: right - 1, "Off by one."),
+]
 
 
 def _related(number, right):
     """Ask back what a number suggests that is related to the right one; None where no relation is known."""
-    with contextlib.suppress(OverflowError):
-        for told, function in RELATIONS.items() if right else ():
-            other = function(right)
-            if abs(number - other) <= 1e-3 * abs(other) and (isinstance(right, int) or "one" not in told):
-                return told
+    exact = torch.tensor(float(right), dtype=torch.float64)
+    for function, *_, told in [*FUNCTIONS, *_SIZES] if right else ():
+        other = function(exact).item()
+        if abs(number - other) <= 1e-3 * abs(other) and (isinstance(right, int) or "one" not in told):
+            return told
+    ratio = number / right if right else 0
+    for n in range(2, 13):
+        if any(math.isclose(ratio, (n / (n - 1)) ** power, rel_tol=1e-3) for power in (1, -1, 0.5, -0.5)):
+            return f"Is something divided by {n - 1} that has {n} parts, or by {n} for {n - 1}?"
+    if isinstance(right, int) and right > 12 and ratio and (ratio == int(ratio) or 1 / ratio == round(1 / ratio)):
+        return f"You are off by a factor of {round(max(ratio, 1 / ratio))}. What does it count?"
+    if 0 < abs(ratio - 1) < 0.01:
+        return "That is close. Was a number rounded on the way?"
     return None
 
 

@@ -31,6 +31,13 @@ def reject(what, why=None, first=False):
     raise NotYet("Not yet. " + "\n".join(filter(None, lines))) from None
 
 
+def with_repairs(text):
+    """Return the lines of a rejection without what mends the answer, and the lines that say that."""
+    lines = text.split("\n")
+    repairs = [line for line in lines if line.startswith(REPAIR)]
+    return [line for line in lines if line not in repairs], repairs
+
+
 def refuse_dots(answer, name):
     if answer is ...:
         reject(f"check.{name} got three dots: put your answer in their place.")
