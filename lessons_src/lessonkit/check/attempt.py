@@ -11,7 +11,7 @@ from collections import Counter
 
 from lessonkit import attempts, course, shown
 from lessonkit.check.misconceptions import TWO, listening
-from lessonkit.check.observing import quiet
+from lessonkit.check.observing import quiet, undrawn
 from lessonkit.check.verdicts import CAUSE, NotYet, YourTurn, collecting, with_repairs
 
 _failures = Counter()  # (check, what mends the answer): how often a rejection could have told it in this kernel
@@ -25,7 +25,7 @@ def attempted(name, check, answer):
     """
     lesson, item = course.checks().get(name, (None, None))
     exercise, borrowed = item.number if item else "", {}
-    with listening() as misconceptions, collecting() as verdicts:
+    with listening() as misconceptions, collecting() as verdicts, undrawn():
         try:
             judged(check, answer, exercise, borrowed)
         except YourTurn as error:

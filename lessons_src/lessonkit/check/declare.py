@@ -120,66 +120,39 @@ class Exercise:
 
         written: what the check says itself of a failure like this. A slip that nobody listed does not go before it.
         """
-        known = self._matching(seen, probes, passed)
-        if known:
-            return CAUSE + known.told
+        evidence = [(probe, one, _known(probe, self.right)) for probe, one in zip(probes, seen, strict=True)]
+        evidence += [(probe, _known(probe, self.right), _known(probe, self.right)) for probe in passed]
+        wrong_values = any(not same(_values(one), _values(right), probe) for probe, one, right in evidence)
+        for part in (dict, _values) if wrong_values else (dict,):  # one that does it but for the gradients, if need be
+            for wrong in self.wrong:
+                if _does(wrong.answer, evidence, part, _known):
+                    return CAUSE + wrong.told
         with contextlib.suppress(*NO_HINT):
             cases = plain_cases(self.contract) if self.contract else []
-            seen = [*seen, *(observe(case, answer) for case in cases), *(_known(probe, self.right) for probe in passed)]
-            probes = [*probes, *cases, *passed]
-            right = [_known(probe, self.right) for probe in probes]
-            related, whole = relations.told(list(map(relations.Seen, seen, right, probes)))
-            if related and whole:
-                return related
-            until = time.thread_time() + 0.3
-            known = self._two(seen, probes, until)
-            if known:
-                return CAUSE + known.told
-            return "" if written else self._slip(seen, right, probes, until + 0.2) or related
+            evidence += [(case, observe(case, answer), _known(case, self.right)) for case in cases]
+            related, whole = relations.told(evidence)
+            return related if related and whole else self._search(evidence, part, written) or related
         return ""
 
-    def _matching(self, seen, probes, passed):
-        """Return the misconception that does what was seen; if none, one that does it but for the gradients, or None.
-
-        It also has to pass what the answer has passed.
-        """
-        right = [_known(probe, self.right) for probe in probes]
-        everything, values_only = (lambda observed: observed), _values
-        wrong_values = any(not same(_values(a), _values(b), p) for a, b, p in zip(seen, right, probes, strict=True))
-        for part in (everything, values_only) if wrong_values else (everything,):
-            for wrong in self.wrong:
-                theirs = (_known(probe, wrong.answer) for probe in probes)
-                if all(same(part(a), part(b), p) for a, b, p in zip(seen, theirs, probes, strict=True)):
-                    if all(same(_known(p, wrong.answer), _known(p, self.right), p) for p in passed):
-                        return wrong
-        return None
-
-    def _two(self, seen, probes, until):
-        """Return a Misconception of two that come at once, where together they do what was seen; None if none do."""
-        for first, second in itertools.combinations(self.wrong, 2) if _tells(seen) else ():
-            if time.thread_time() > until:
-                return None
-            pair = both(first, second)
-            if pair and all(same(a, observe(p, pair.answer), p) for a, p in zip(seen, probes, strict=True)):
-                return pair
-        return None
-
-    def _slip(self, seen, right, probes, until):
-        """Return what tells a slip that nobody listed, and that does what was seen; "" if none does."""
-        errors = any(isinstance(value, Raised) for one in [*seen, *right] for value in one.values())
-        if errors or not _tells(seen):
-            return ""
-        wrong_values = any(not same(_values(a), _values(b), p) for a, b, p in zip(seen, right, probes, strict=True))
-        part = _values if wrong_values else lambda observed: observed
-        tries = [(part(a), replace(p, seconds=0.2)) for a, p in zip(seen, probes, strict=True)]
-        fails = [same(part(a), part(b), p) for a, b, p in zip(seen, right, probes, strict=True)]
-        tries = [tries[at] for at in sorted(range(len(tries)), key=fails.__getitem__)]  # what differs tells first
-        for told, make in slips(self.right):
+    def _search(self, evidence, part, written):
+        """Return what tells two misconceptions at once, or a slip that nobody listed; "" where none is found."""
+        observed = [value for _, one, right in evidence for value in (*one.values(), *right.values())]
+        if not any(torch.is_tensor(value) and value.numel() > 3 and value.isfinite().all() for value in observed):
+            return ""  # a few verdicts or words are too little to tell two apart
+        evidence = sorted(evidence, key=lambda one: same(*one[1:], one[0]))  # where it differs a slip shows first
+        until = time.thread_time() + 0.3
+        for first, second in itertools.combinations(self.wrong, 2):
+            pair = both(first, second) if time.thread_time() < until else None
+            if pair and _does(pair.answer, evidence, part):
+                return CAUSE + pair.told
+        written = written or any(isinstance(value, Raised) for value in observed)
+        evidence = [(replace(probe, seconds=0.2), *more) for probe, *more in evidence]
+        until = time.thread_time() + 0.2
+        for told, make in () if written else slips(self.right):
             if time.thread_time() > until:
                 break
             with contextlib.suppress(Exception):  # a change may make what cannot be read, or never ends
-                answer = make()
-                if all(same(a, part(observe(p, answer)), p) for a, p in tries):
+                if _does(make(), evidence, part):
                     return told
         return ""
 
@@ -220,11 +193,9 @@ def _known(probe, answer):
 NO_HINT = (Exception,)  # an answer may give out anything, and a hint is worth no error; a test lets them raise
 
 
-def _tells(seen):
-    """Whether enough was seen to tell slips apart: numbers; a few verdicts or words are too little."""
-    values = [value for one in seen for what, value in one.items() if not what.endswith("after the call")]
-    enough = [value for value in values if torch.is_tensor(value) and value.numel() > 3 and value.isfinite().all()]
-    return bool(enough)
+def _does(answer, evidence, part, ask=observe):
+    """Whether an answer does what was seen, as far as part goes. evidence: (a Probe, what was seen, what is right)."""
+    return all(same(part(seen), part(ask(probe, answer)), probe) for probe, seen, _ in evidence)
 
 
 def _values(observed):

@@ -262,6 +262,16 @@ def limit(seconds):
 
 
 @contextlib.contextmanager
+def undrawn():
+    """Put NumPy's and Python's generators back afterwards; quiet does so with torch's."""
+    states = np.random.get_state(), random.getstate()
+    try:
+        yield
+    finally:
+        np.random.set_state(states[0]), random.setstate(states[1])
+
+
+@contextlib.contextmanager
 def _seeding(module, whose, changes):
     """Notice whether the block seeds a generator that everybody draws from; to draw from it is no harm."""
     seed = module.seed
@@ -281,12 +291,10 @@ def _seeding(module, whose, changes):
 def watched(changes):
     """Append to changes what the block sets for all of PyTorch and does not set back; set it back."""
     before = {what: get() for what, (get, _) in WORLD.items()}
-    states = np.random.get_state(), random.getstate()
     try:
         with _seeding(np.random, "NumPy's", changes), _seeding(random, "Python's", changes):
             yield
     finally:
-        np.random.set_state(states[0]), random.setstate(states[1])
         for what, (get, put) in WORLD.items():
             if get() != before[what]:
                 changes.append(what)

@@ -57,8 +57,8 @@ def _form(value, expected, key, slips):
         if text not in [word.lower() for word in words]:
             return f"The answer is one of the words {', '.join(map(repr, words))}."
     number = _as_number(value)
-    if isinstance(right, (int, float)) and isinstance(number, str):
-        return "The answer is a number."
+    if isinstance(right, (int, float)) and isinstance(number, (str, list)):
+        return "The answer is a number." if isinstance(number, str) else "The answer is one number, not several."
     if isinstance(right, (int, float)) and type(number) in (int, float):
         return _related(number, right) or _neighbor(number, expected, key)
     if isinstance(right, tuple) and isinstance(as_python(value), list) and isinstance(as_python(right), list):
@@ -99,19 +99,20 @@ def _of_several(given, right):
     """What several numbers suggest: another order, another count, the same relation in each."""
     if len(given) != len(right):
         return f"You give {len(given)}, and {len(right)} are asked for."
-    if any(
-        isinstance(item, (list, str)) or isinstance(other, (list, str))
-        for item, other in zip(given, right, strict=True)
-    ):
+    given, right = _flat(given), _flat(right)
+    if len(given) != len(right) or any(isinstance(item, str) for item in [*given, *right]):
         return None
     if sorted(given) == sorted(right):
         return "The numbers are right, and their order is not."
     pairs = [(item, other) for item, other in zip(given, right, strict=True) if item != other]
     told = {_related(item, other) for item, other in pairs}
-    wrong = len(pairs) < len(right)
-    return (told.pop() if len(told) == 1 < len(pairs) else None) or (
-        f"{len(right) - len(pairs)} of {len(right)} numbers are right." if wrong else None
-    )
+    if len(told) == 1 < len(pairs) and None not in told:
+        return told.pop()
+    return f"{len(right) - len(pairs)} of {len(right)} numbers are right." if len(pairs) < len(right) else None
+
+
+def _flat(numbers):
+    return [item for row in numbers for item in (_flat(row) if isinstance(row, list) else [row])]
 
 
 def _neighbor(value, expected, key):
@@ -154,10 +155,8 @@ def _as_number(value):
             with contextlib.suppress(ValueError, ZeroDivisionError):
                 return read(value.replace(" ", ""))
         return value
-    each = value
-    while isinstance(each, list) and each and isinstance(each[0], list):
-        each = [item for items in each for item in items]
-    if isinstance(each, list) and each and all(type(item) in (int, float) for item in each):
+    each = _flat(value) if isinstance(value, list) else []
+    if each and all(type(item) in (int, float) for item in each):
         return each[0] if max(each) - min(each) <= 1e-6 * abs(each[0]) else value
     return value
 

@@ -6,49 +6,30 @@ another axis, those without one of the arguments. A relation that does not hold 
 """
 
 import contextlib
+import itertools
 import math
-from dataclasses import dataclass
 
 import torch
 
-from lessonkit.check.cases import Probe
 from lessonkit.check.differences import same
 
 
-@dataclass
-class Seen:
-    """A Probe, what it saw of an answer and what is right: both {output: value}."""
-
-    mine: dict
-    right: dict
-    probe: Probe
-
-    @property
-    def inputs(self):
-        return self.probe.shown
-
-    @property
-    def shape(self):
-        """The shape of the first input that has one, () where none has."""
-        return next((item.shape for item in self.inputs.values() if isinstance(item, torch.Tensor) and item.dim()), ())
-
-
-def told(everything):
+def told(evidence):
     """Return (a sentence that says how an answer is related to the right one or "", whether it explains all outputs).
 
-    everything: a Seen for each input.
+    evidence: (a Probe, what it saw of the answer, what is right) for each input, both {output: value}.
     """
-    names = dict.fromkeys(what for seen in everything for what in seen.right if not what.endswith("after the call"))
+    names = dict.fromkeys(what for *_, right in evidence for what in right if not what.endswith("after the call"))
     values = [what for what in names if not what.startswith("gradient of")]
-    swapped = _swapped(everything, values)
+    swapped = _swapped(evidence, values)
     if swapped:
         return swapped, True
     found, wrong = {}, 0  # {what is told, with a place for the name: the names}, how many outputs are wrong
     for what in names:
         if what not in values and wrong:
             break
-        pairs = [(seen.mine.get(what), seen.right[what], seen) for seen in everything if what in seen.right]
-        if all(same({what: mine}, {what: right}, seen.probe) for mine, right, seen in pairs):
+        pairs = [(mine.get(what), right[what], probe) for probe, mine, right in evidence if what in right]
+        if all(same({what: mine}, {what: right}, probe) for mine, right, probe in pairs):
             continue
         wrong += 1
         numbers = all(_is_numbers(mine) and _is_numbers(right) for mine, right, _ in pairs)
@@ -93,17 +74,13 @@ def _near(mine, right):
     return torch.allclose(mine, right, rtol=1e-5, atol=room, equal_nan=True)
 
 
-def _swapped(everything, values):
+def _swapped(evidence, values):
     """Say that two outputs stand in each other's place."""
-    for at, first in enumerate(values):
-        for second in values[at + 1 :]:
-            pairs = [
-                (seen.mine.get(a), seen.right.get(b))
-                for seen in everything
-                for a, b in ((first, second), (second, first))
-            ]
-            fit = all(_is_numbers(a) and _is_numbers(b) and _near(a, b) for a, b in pairs)
-            if fit and not all(_near(seen.right[first], seen.right[second]) for seen in everything):
+    for first, second in itertools.combinations(values, 2):
+        ways = ((first, second), (second, first))
+        pairs = [(mine.get(a), right.get(b)) for _, mine, right in evidence for a, b in ways]
+        if all(_is_numbers(a) and _is_numbers(b) and _near(a, b) for a, b in pairs):
+            if not all(_near(right[first], right[second]) for *_, right in evidence):
                 return f"Two outputs stand in each other's place: {first} and {second}."
     return None
 
@@ -176,6 +153,11 @@ _MEANS = {  # what such a factor comes from, most often
 }
 
 
+def _shape(probe):
+    """The shape of the first input that has one, () where none has."""
+    return next((item.shape for item in probe.shown.values() if isinstance(item, torch.Tensor) and item.dim()), ())
+
+
 def _of_values(name, pairs):
     """Say which function of the right numbers these are."""
     enough = [
@@ -185,10 +167,11 @@ def _of_values(name, pairs):
     ]
     if not enough or any(mine.shape != right.shape for mine, right, _ in enough):
         return None
-    for function, text, _ in FUNCTIONS:
+    varied = torch.cat([right.flatten() for _, right, _ in enough]).unique().numel() > 1
+    for function, text, _ in FUNCTIONS if varied else ():  # 0 for 1 has no such reason
         if all(_near(mine, function(right)) and not _near(mine, right) for mine, right, _ in enough):
             return f"Your {name} is {text}."
-    shapes = [seen.shape for *_, seen in enough]
+    shapes = [_shape(probe) for *_, probe in enough]
     for text, factor in _OF_SIZES.items() if all(shape and shape[-1] > 1 for shape in shapes) else ():
         factors = [factor(*shape[:-1] or (1,), D=shape[-1]) for shape in shapes]
         if len(set(factors)) > 1 and all(_near(m, f * r) for f, (m, r, _) in zip(factors, enough, strict=True)):
@@ -205,16 +188,16 @@ def _of_values(name, pairs):
     shift = (mine - right).mean().item()
     if _near(mine - right, torch.full_like(right, shift)) and abs(shift) > 1e-12:
         return f"Your {name} is the right one plus {shift:.4g}."
-    rows = [(m, r) for m, r, _ in enough if r.dim() > 1 and len(r) > 1]
-    if rows and all(_near(m[0], r[0]) for m, r in rows):
+    rows = [(m, r) for m, r, _ in enough if r.dim() > 1]
+    if any(len(r) > 1 for _, r in rows) and all(_near(m[0], r[0]) for m, r in rows):
         return f"Your {name} is right for the first row, and not for the others."
     return None
 
 
 def _a_term(name, pairs):
     """Say that an output is the right one plus some times an input: a term is missing, too much, or of wrong sign."""
-    for which in pairs[0][2].inputs:
-        given = [seen.inputs.get(which) for *_, seen in pairs]
+    for which in pairs[0][2].shown:
+        given = [probe.shown.get(which) for *_, probe in pairs]
         if not all(_is_numbers(item) and item.numel() > 1 for item in given):
             continue
         for times in (1, -1, 2, -2, 0.5, -0.5):
@@ -229,8 +212,8 @@ def _a_term(name, pairs):
 
 def _an_input(name, pairs):
     """Say that an output is an input as it came, or only centered."""
-    for which in pairs[0][2].inputs:
-        given = [(mine, seen.inputs.get(which)) for mine, _, seen in pairs]
+    for which in pairs[0][2].shown:
+        given = [(mine, probe.shown.get(which)) for mine, _, probe in pairs]
         if not all(_is_numbers(item) and item.shape == mine.shape for mine, item in given):
             continue
         if all(_near(mine, item) for mine, item in given):

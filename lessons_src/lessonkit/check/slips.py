@@ -62,8 +62,9 @@ def _changes(node):
         case ast.BinOp(op=operator) | ast.AugAssign(op=operator) | ast.BoolOp(op=operator):
             yield from (_with(node, op=getattr(ast, name)()) for name in _alike(type(operator).__name__))
         case ast.Call(func=ast.Attribute(attr=called)):
+            of_a_module = getattr(node.func.value, "id", "") in ("torch", "F", "math")
+            yield from node.args[:1] if of_a_module else [node.func.value]  # without the call
             yield from (_with(node, func=_with(node.func, attr=name)) for name in _alike(called))
-            yield node.func.value
         case ast.If(test=test) | ast.IfExp(test=test):
             yield _with(node, test=ast.UnaryOp(ast.Not(), test))
     if isinstance(node, (ast.BinOp, ast.UnaryOp)):

@@ -381,21 +381,18 @@ def _order(what):
 
 def _reference(contract, case, reference, dtype, nudge=0.0):
     """Return what the reference gives on the inputs of a case in plain memory, computed in dtype."""
-    generator = torch.Generator().manual_seed(5)
-    leaves = {}
-    inputs = _inputs(contract, case)
-    for name, (leaf, _) in inputs.items():
-        noise = 1 + nudge * (2 * torch.rand(leaf.shape, dtype=F64, generator=generator) - 1)
-        moved = _as(leaf.double() * noise, dtype) if leaf.is_floating_point() else leaf
-        leaves[name] = moved.requires_grad_(_needs(contract, case, name))
+    generator, inputs = torch.Generator().manual_seed(5), _inputs(contract, case)
+
+    def moved(item):
+        if not item.is_floating_point():
+            return item
+        return _as(item * (1 + nudge * (2 * torch.rand(item.shape, dtype=F64, generator=generator) - 1)), dtype)
+
+    leaves = {name: moved(leaf).requires_grad_(_needs(contract, case, name)) for name, (leaf, _) in inputs.items()}
     with quiet():
         function, parameters = _made(contract, getattr(reference, "plain", reference), case, dtype)
         entering = [view(leaves[name]).contiguous() for name, (_, view) in inputs.items()]
         if nudge and case["memory"] == "expanded":  # equal rows round alike in the reference, not in every answer
-            noise = [2 * torch.rand(item.shape, dtype=F64, generator=generator) - 1 for item in entering]
-            entering = [
-                _as(i * (1 + nudge * n), dtype) if i.is_floating_point() else i
-                for i, n in zip(entering, noise, strict=True)
-            ]
+            entering = [moved(item) for item in entering]
         outputs = function(*entering)
         return _observed(contract, case, outputs, leaves | parameters)
