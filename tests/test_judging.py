@@ -446,18 +446,10 @@ def test_a_block_is_a_cause_a_repair_and_several_ways():
 # ------------------------------------------------------------------------------------------------- answers in values
 
 SAME = {  # right: others that are right, and some that are not
-    0.5: (
-        [np.float16(0.5), torch.tensor([0.5]), Fraction(1, 2), "1/2", [0.5, 0.5], np.full((2, 1), 0.5)],
-        [0.6, True, None, [], [0.5, 0.6], torch.ones(3)],
-    ),
-    3: ([3.0, "3", np.uint8(3), torch.tensor(3), torch.tensor([3])], [4, True, "x", "1e999999999"]),
-    True: ([np.bool_(True), torch.tensor(True)], [1, "True"]),
-    "rows": ([" Rows "], ["row", 1]),
-    (0, 2): (
-        [[0, 2], np.array([0, 2]), torch.Size([0, 2]), [[0, 2]], [[0], [2]], torch.tensor([[0], [2]])],
-        [(0,), 2, [[0, 0], [2, 2]], torch.tensor([[2], [0]])],
-    ),
-    (3,): ([[3], torch.tensor([3])], [(3, 3), (4,)]),
+    0.5: ([np.float16(0.5), torch.tensor([0.5]), Fraction(1, 2), "1/2", [0.5, 0.5]], [0.6, True, None, [], [0.5, 0.6]]),
+    3: ([3.0, "3", torch.tensor(3)], [4, True, "x", "1e999999999"]),
+    True: ([np.bool_(True)], [1, "True"]),
+    (0, 2): ([[0, 2], torch.Size([0, 2]), [[0], [2]], torch.tensor([[0], [2]])], [(0,), 2, [[0, 0], [2, 2]]]),
 }
 
 

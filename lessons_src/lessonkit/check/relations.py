@@ -131,25 +131,34 @@ FUNCTIONS = [  # of what is right: what is said where it is shown, and what is a
     (torch.abs, "the right one without its sign", "Is its sign right?"),
     (lambda right: 1 - right, "1 minus the right one", "That is what is left. Asked is the other part."),
 ]
-_OF_SIZES = {  # factors that depend on the sizes of what goes in
-    "D": lambda *sizes, D: D,
-    "1/D": lambda *sizes, D: 1 / D,
-    "√D": lambda *sizes, D: D**0.5,
-    "1/√D": lambda *sizes, D: D**-0.5,
-    "D/(D − 1)": lambda *sizes, D: D / (D - 1),
-    "(D − 1)/D": lambda *sizes, D: (D - 1) / D,
-    "the root of D/(D − 1)": lambda *sizes, D: (D / (D - 1)) ** 0.5,
-    "the root of (D − 1)/D": lambda *sizes, D: ((D - 1) / D) ** 0.5,
-    "D divided by the size of the first axis": lambda first, *sizes, D: D / first,
-    "1/(the number of rows)": lambda *sizes, D: 1 / math.prod(sizes),
-}
-_MEANS = {  # what such a factor comes from, most often
-    "D": "A sum and a mean differ by that: which one is asked for, above the line and below it?",
-    "1/D": "Is something divided by D twice?",
-    "D/(D − 1)": "That is the divisor D − 1.",
-    "(D − 1)/D": "That is the divisor D − 1 under the line.",
-    "the root of D/(D − 1)": "That is the divisor D − 1 in a standard deviation.",
-    "the root of (D − 1)/D": "That is the divisor D − 1 in what you divide by.",
+_OF_SIZES = [  # factors that depend on the sizes of what goes in, and what such a factor comes from, most often
+    ("D", lambda *sizes, D: D, "A sum and a mean differ by that: which one is asked for, above the line and below it?"),
+    ("1/D", lambda *sizes, D: 1 / D, "Is something divided by D twice?"),
+    ("√D", lambda *sizes, D: D**0.5, ""),
+    ("1/√D", lambda *sizes, D: D**-0.5, ""),
+    ("D/(D − 1)", lambda *sizes, D: D / (D - 1), "That is the divisor D − 1."),
+    ("(D − 1)/D", lambda *sizes, D: (D - 1) / D, "That is the divisor D − 1 under the line."),
+    (
+        "the root of D/(D − 1)",
+        lambda *sizes, D: (D / (D - 1)) ** 0.5,
+        "That is the divisor D − 1 in a standard deviation.",
+    ),
+    (
+        "the root of (D − 1)/D",
+        lambda *sizes, D: ((D - 1) / D) ** 0.5,
+        "That is the divisor D − 1 in what you divide by.",
+    ),
+    ("D divided by the size of the first axis", lambda first, *sizes, D: D / first, ""),
+    ("1/(the number of rows)", lambda *sizes, D: 1 / math.prod(sizes), ""),
+]
+_TERM = "Is a term missing, too much, or of the wrong sign?"
+_WITH_AN_INPUT = {  # what an output may be that is made of the right one and an input
+    "{} itself.": lambda right, x: x,
+    "{} less its mean, and nothing else is done to it.": lambda right, x: x - x.mean(-1, keepdim=True),
+    f"the right one plus {{}}. {_TERM}": lambda right, x: right + x,
+    f"the right one less {{}}. {_TERM}": lambda right, x: right - x,
+    f"the right one plus two times {{}}. {_TERM}": lambda right, x: right + 2 * x,
+    f"the right one less two times {{}}. {_TERM}": lambda right, x: right - 2 * x,
 }
 
 
@@ -172,11 +181,11 @@ def _of_values(name, pairs):
         if all(_near(mine, function(right)) and not _near(mine, right) for mine, right, _ in enough):
             return f"Your {name} is {text}."
     shapes = [_shape(probe) for *_, probe in enough]
-    for text, factor in _OF_SIZES.items() if all(shape and shape[-1] > 1 for shape in shapes) else ():
+    for text, factor, reason in _OF_SIZES if all(shape and shape[-1] > 1 for shape in shapes) else ():
         factors = [factor(*shape[:-1] or (1,), D=shape[-1]) for shape in shapes]
         if len(set(factors)) > 1 and all(_near(m, f * r) for f, (m, r, _) in zip(factors, enough, strict=True)):
-            return f"Your {name} is {text} times the right one. {_MEANS.get(text, '')}".rstrip()
-    inputs = _an_input(name, enough) or _a_term(name, enough)
+            return f"Your {name} is {text} times the right one. {reason}".rstrip()
+    inputs = _of_an_input(name, enough)
     if inputs:
         return inputs
     mine, right = (torch.cat([pair[at].flatten() for pair in enough]) for at in (0, 1))
@@ -194,30 +203,14 @@ def _of_values(name, pairs):
     return None
 
 
-def _a_term(name, pairs):
-    """Say that an output is the right one plus some times an input: a term is missing, too much, or of wrong sign."""
+def _of_an_input(name, pairs):
+    """Say that an output is an input as it came, or centered, or the right one and an input."""
     for which in pairs[0][2].shown:
         given = [probe.shown.get(which) for *_, probe in pairs]
         if not all(_is_numbers(item) and item.numel() > 1 for item in given):
             continue
-        for times in (1, -1, 2, -2, 0.5, -0.5):
+        for text, made in _WITH_AN_INPUT.items():
             with contextlib.suppress(RuntimeError):  # sizes that do not fit
-                moved = [right + times * item.double() for (_, right, _), item in zip(pairs, given, strict=True)]
-                if all(_near(mine, other) for (mine, *_), other in zip(pairs, moved, strict=True)):
-                    size = {1: "", 2: "two times ", 0.5: "half of "}[abs(times)]
-                    word = "plus" if times > 0 else "less"
-                    return f"Your {name} is the right one {word} {size}{which}. Is a term missing, or its sign wrong?"
-    return None
-
-
-def _an_input(name, pairs):
-    """Say that an output is an input as it came, or only centered."""
-    for which in pairs[0][2].shown:
-        given = [(mine, probe.shown.get(which)) for mine, _, probe in pairs]
-        if not all(_is_numbers(item) and item.shape == mine.shape for mine, item in given):
-            continue
-        if all(_near(mine, item) for mine, item in given):
-            return f"Your {name} is {which} itself."
-        if all(_near(mine, item - item.mean(-1, keepdim=True)) for mine, item in given):
-            return f"Your {name} is {which} less its mean, and nothing else is done to it."
+                if all(_near(mine, made(right, x.double())) for (mine, right, _), x in zip(pairs, given, strict=True)):
+                    return f"Your {name} is {text.format(which)}"
     return None
