@@ -117,15 +117,16 @@ def sweep(contract):
 def _elsewhere(contract):
     """Return the Probe of the plainest case on another device: nothing is computed there, and no tensor may come in."""
     case = {name: choices[0] for name, choices in contract.factors().items()}
+    probe = Probe("inputs on another device", functools.partial(_moved, contract, case))
+    return replace(probe, expect=lambda _: ({_WHERE: "meta"}, {}), plainer=lambda fails: (_elsewhere(contract), []))
 
-    def run(answer):
-        function, _ = _made(contract, answer, case)
-        entering = [view(leaf) for leaf, view in _inputs(contract, case).values()]
-        return {"the device of what comes out": device_after_moving(function, *entering)}
 
-    right = {"the device of what comes out": "meta"}
-    probe = Probe("inputs on another device", run, expect=lambda answer: (right, {}))
-    return replace(probe, plainer=lambda fails: (probe, []))
+_WHERE = "the device of what comes out"
+
+
+def _moved(contract, case, answer):
+    function, _ = _made(contract, answer, case)
+    return {_WHERE: device_after_moving(function, *(view(leaf) for leaf, view in _inputs(contract, case).values()))}
 
 
 @functools.cache
