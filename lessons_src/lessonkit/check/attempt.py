@@ -11,8 +11,8 @@ from collections import Counter
 
 from lessonkit import attempts, course, shown
 from lessonkit.check.misconceptions import TWO, listening
-from lessonkit.check.observing import quiet
-from lessonkit.check.verdicts import CAUSE, REPAIR, NotYet, YourTurn, collecting
+from lessonkit.check.observing import quiet, undrawn
+from lessonkit.check.verdicts import CAUSE, NotYet, YourTurn, collecting, with_repairs
 
 _failures = Counter()  # (check, what mends the answer): how often a rejection could have told it in this kernel
 
@@ -25,19 +25,17 @@ def attempted(name, check, answer):
     """
     lesson, item = course.checks().get(name, (None, None))
     exercise, borrowed = item.number if item else "", {}
-    with listening() as misconceptions, collecting() as verdicts:
+    with listening() as misconceptions, collecting() as verdicts, undrawn():
         try:
             judged(check, answer, exercise, borrowed)
         except YourTurn as error:
             raise YourTurn("\n".join([str(error), *_notes(exercise, answer, {})])) from None
         except NotYet as error:
-            lines = str(error).split("\n")
+            lines, repairs = with_repairs(str(error))
             if item:
                 attempts.note(lesson.module, item.name, False, check=name, mistake=_named(lines, misconceptions))
-            if lines[-1].startswith(REPAIR):
-                _failures[name, lines[-1]] += 1
-                if _failures[name, lines[-1]] == 1:
-                    lines.pop()
+            _failures.update((name, repair) for repair in repairs)
+            lines += [repair for repair in repairs if _failures[name, repair] > 1]
             raise NotYet("\n".join([*lines, *_notes(exercise, answer, borrowed)])) from None
     if item:
         attempts.note(lesson.module, item.name, True, check=name)
@@ -73,7 +71,7 @@ def _notes(exercise, answer, borrowed):
 
 def _named(lines, misconceptions):
     """Return the cause of the misconception that a rejection tells, else None."""
-    told = {part for line in lines for part in line.removeprefix("Not yet. ").removeprefix(CAUSE).split(TWO)}
+    told = {line.removeprefix("Not yet. ").removeprefix(CAUSE).removeprefix(TWO.strip()).strip() for line in lines}
     causes = [misconception.cause.partition(" | ")[0] for misconception in misconceptions]  # a quiz writes both in one
     return next((cause for cause in causes if cause in told), None)
 

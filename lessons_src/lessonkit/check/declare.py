@@ -12,8 +12,10 @@ An answer to an exercise is observed and compared, in this order:
 
 import contextlib
 import functools
+import inspect
 import itertools
 import time
+from dataclasses import replace
 
 import torch
 
@@ -35,10 +37,10 @@ from lessonkit.check.layers import device_after_moving, of_a_layer
 from lessonkit.check.misconceptions import Misconception, announce, both, instead, misconceptions
 from lessonkit.check.observing import Observed, derives, observe, outside, quiet, raised, ready_made, where_not_finite
 from lessonkit.check.questions import as_python, values
-from lessonkit.check.sweep import Contract, plain, sweep
+from lessonkit.check.slips import slips
+from lessonkit.check.sweep import Contract, plain_cases, sweep
 from lessonkit.check.verdicts import (
     CAUSE,
-    REPAIR,
     NotYet,
     Raised,
     YourTurn,
@@ -47,6 +49,7 @@ from lessonkit.check.verdicts import (
     refuse_dots,
     reject,
     row_of,
+    with_repairs,
 )
 
 
@@ -101,9 +104,9 @@ class Exercise:
             trouble = problem(mine, _known(probe, self.right), probe)
             if trouble:
                 seen += [observe(later, answer) for later in probes[len(seen) :]]
-                known = self._matching(seen, probes, passed) or self._two(seen, probes, passed)
                 why = probe.why(mine) if callable(probe.why) else probe.why
-                first = CAUSE + known.told if known else self._related(answer, seen, probes)
+                first = self._cause(answer, seen, probes, passed, bool(why) or "has dtype" in trouble[0])
+                known = first.startswith(CAUSE)
                 if not first and NOT_FINITE in str(trouble[1]):
                     first = where_not_finite(probe, answer)
                 told = first or trouble[1] or why or None
@@ -112,58 +115,46 @@ class Exercise:
                         first, told = None, f"PyTorch's own {theirs} made the result. {instead_of_it}"
                 reject(f"On {probe.label}: {trouble[0]}", told, bool(first))
 
-    def _matching(self, seen, probes, passed):
-        """Return the misconception that does what was seen; if none, one that does it but for the gradients, or None.
+    def _cause(self, answer, seen, probes, passed, written):
+        """Return what explains what was seen, "" where nothing does: a misconception, a relation, two at once, a slip.
 
-        It also has to pass what the answer has passed.
+        written: what the check says itself of a failure like this. A slip that nobody listed does not go before it.
         """
-        right = [_known(probe, self.right) for probe in probes]
-        everything, values_only = (lambda observed: observed), _values
-        wrong_values = any(not same(_values(a), _values(b), p) for a, b, p in zip(seen, right, probes, strict=True))
-        for part in (everything, values_only) if wrong_values else (everything,):
+        evidence = [(probe, one, _known(probe, self.right)) for probe, one in zip(probes, seen, strict=True)]
+        evidence += [(probe, _known(probe, self.right), _known(probe, self.right)) for probe in passed]
+        wrong_values = any(not same(_values(one), _values(right), probe) for probe, one, right in evidence)
+        for part in (dict, _values) if wrong_values else (dict,):  # one that does it but for the gradients, if need be
             for wrong in self.wrong:
-                theirs = (_known(probe, wrong.answer) for probe in probes)
-                if all(same(part(a), part(b), p) for a, b, p in zip(seen, theirs, probes, strict=True)):
-                    if all(same(_known(p, wrong.answer), _known(p, self.right), p) for p in passed):
-                        return wrong
-        return None
+                if _does(wrong.answer, evidence, part, _known):
+                    return CAUSE + wrong.told
+        with contextlib.suppress(*NO_HINT):
+            cases = plain_cases(self.contract) if self.contract else []
+            evidence += [(case, observe(case, answer), _known(case, self.right)) for case in cases]
+            related, whole = relations.told(evidence)
+            return related if related and whole else self._search(evidence, part, written) or related
+        return ""
 
-    def _two(self, seen, probes, passed):
-        """Return a Misconception of two that come at once, where together they do what was seen; None if none do.
-
-        A few verdicts or words are too little to tell two apart: numbers have to have been seen.
-        """
-        values = [value for one in seen for what, value in one.items() if not what.endswith("after the call")]
-        if not any(torch.is_tensor(value) and value.numel() > 3 for value in values):
-            return None
-        until = time.monotonic() + 0.4
+    def _search(self, evidence, part, written):
+        """Return what tells two misconceptions at once, or a slip that nobody listed; "" where none is found."""
+        observed = [value for _, one, right in evidence for value in (*one.values(), *right.values())]
+        if not any(torch.is_tensor(value) and value.numel() > 3 and value.isfinite().all() for value in observed):
+            return ""  # a few verdicts or words are too little to tell two apart
+        evidence = sorted(evidence, key=lambda one: same(*one[1:], one[0]))  # where it differs a slip shows first
+        until = time.thread_time() + 0.3
         for first, second in itertools.combinations(self.wrong, 2):
-            if time.monotonic() > until:
-                return None
-            pair = both(first, second)
-            if pair and all(same(a, observe(p, pair.answer), p) for a, p in zip(seen, probes, strict=True)):
-                if all(same(observe(p, pair.answer), _known(p, self.right), p) for p in passed):
-                    return pair
-        return None
-
-    def _related(self, answer, seen, probes):
-        """Return a sentence on how what was seen is related to what is right, None where no relation is known."""
-        everything = [relations.Seen(a, _known(p, self.right), p.shown) for a, p in zip(seen, probes, strict=True)]
-        names = everything[0].right.keys()
-        for case in plain(self.contract) if self.contract else []:
-            right = case.expect(self.right)[0]
-            if right.keys() <= names:
-                everything.append(relations.Seen(observe(case, answer), right, case.shown))
-        with contextlib.suppress(Exception):  # an answer may give out anything, and a hint is worth no error
-            return relations.told(everything, None if isinstance(self.right, type) else self._again)
-        return None
-
-    def _again(self, inputs):
-        """Ask the right answer about other inputs; return {output: value}."""
-        returns = self.contract.returns if self.contract else ("the result",)
-        with quiet():
-            out = self.right(*inputs.values())
-        return dict(zip(returns, [out] if len(returns) == 1 else out, strict=True))
+            pair = both(first, second) if time.thread_time() < until else None
+            if pair and _does(pair.answer, evidence, part):
+                return CAUSE + pair.told
+        written = written or any(isinstance(value, Raised) for value in observed)
+        evidence = [(replace(probe, seconds=0.2), *more) for probe, *more in evidence]
+        until = time.thread_time() + 0.2
+        for told, make in () if written else slips(self.right):
+            if time.thread_time() > until:
+                break
+            with contextlib.suppress(Exception):  # a change may make what cannot be read, or never ends
+                if _does(make(), evidence, part):
+                    return told
+        return ""
 
     def _ready_made(self, answer, probes):
         """Return [(name, what to do)] of the first of PyTorch's functions by_hand that answer calls, [] if none."""
@@ -199,16 +190,22 @@ def _known(probe, answer):
     return observe(probe, answer)
 
 
+NO_HINT = (Exception,)  # an answer may give out anything, and a hint is worth no error; a test lets them raise
+
+
+def _does(answer, evidence, part, ask=observe):
+    """Whether an answer does what was seen, as far as part goes. evidence: (a Probe, what was seen, what is right)."""
+    return all(same(part(seen), part(ask(probe, answer)), probe) for probe, seen, _ in evidence)
+
+
 def _values(observed):
     return {what: value for what, value in observed.items() if not what.startswith("gradient of")}
 
 
 def _with(text, parts):
     """Return the text of an error with a line that says which parts are right so far; what mends it stays the last."""
-    lines = text.split("\n")
-    if parts:
-        lines.insert(len(lines) - lines[-1].startswith(REPAIR), f"Right so far: {', '.join(parts)}.")
-    return "\n".join(lines)
+    lines, repairs = with_repairs(text)
+    return "\n".join([*lines, *([f"Right so far: {', '.join(parts)}."] if parts else []), *repairs])
 
 
 def _refuse_other_kinds(answer, name, kind):
@@ -245,6 +242,8 @@ def exercise(right, *cases, wrong="", takes=None, returns=("the result",), refer
     """
     told = {key: how.pop(key) for key in ("tried", "says", "by_hand") if key in how}
     if takes:
+        how.setdefault("devices", "device" in inspect.signature(right).parameters)
+        how.setdefault("empty", isinstance(right, type) and "..." in " ".join(takes.values()))
         contract = Contract(takes, returns=returns, **how)
     elif how:
         raise TypeError(f"{', '.join(how)}: these belong to a contract. Say what the answer takes.")

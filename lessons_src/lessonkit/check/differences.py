@@ -4,14 +4,37 @@ import re
 
 import torch
 
-from lessonkit.check.verdicts import CHANGED, Raised, cut, digits_of, inputs, kind_of, plain, row_of, sentence, two
+from lessonkit.check.observing import MODULE
+from lessonkit.check.verdicts import (
+    CHANGED,
+    KEPT,
+    Raised,
+    cut,
+    digits_of,
+    inputs,
+    kind_of,
+    plain,
+    row_of,
+    sentence,
+    two,
+)
 
 
 def _changed(what):
+    if what.startswith(KEPT):
+        return f"after the call your code still keeps {what.removeprefix(KEPT).strip()}, or a graph that needs it.", (
+            "What is put into self, a list or a global name stays in memory, and so does all that it was made from. "
+            "Keep nothing that forward or the function does not need again."
+        )
     if what.startswith("its input"):
         return f"your code changed {what}.", (
             "An operation in place (+=, *=, or a name that ends in _) works on the caller's tensor. "
             f"Where {what.split()[-1]} is changed, make a new tensor: a = a - b, not a -= b."
+        )
+    if MODULE in what:
+        return f"your code changed {what}.", (
+            "Who calls it goes on with the module: leave it as it came, with every hook removed, and new parts in the "
+            "mode of the whole."
         )
     return f"your code changed {what}.", (
         "What a function sets for all of PyTorch stays set for every line of the notebook that runs after it."
@@ -42,8 +65,9 @@ def problem(seen, right, probe, room=None):
     room: {what: how far off it may be} where the probe's tolerance does not say so.
     """
     seen, right = _compared(seen), _compared(right)
-    if CHANGED in seen:
-        return _changed(seen[CHANGED])
+    change = seen.pop(CHANGED, "")
+    if change and MODULE not in change:  # a module's marks come last: a check may say better what is wrong with it
+        return _changed(change)
     for what, value in seen.items():
         if isinstance(value, Raised) and value != right.get(what):
             return _raised(what, value, right.get(what), probe)
@@ -56,10 +80,10 @@ def problem(seen, right, probe, room=None):
         trouble = _difference(what, value, right[what], probe, (room or {}).get(what), len(_outputs_of(right)) == 1)
         if trouble:
             return trouble
-    missing = [what for what in right if what not in seen]
+    missing = [what for what in right if what not in seen and what != CHANGED]
     if missing:
         return f"{missing[0]} is missing.", None
-    return None
+    return _changed(change) if change != right.get(CHANGED, "") else None
 
 
 def _raised(what, value, right, probe):
@@ -94,7 +118,8 @@ ERRORS = {  # what the errors of Python and PyTorch say to a learner, where thei
     "transposed? nn.Linear keeps its weight as (out, in).",
     "view size is not compatible": "view needs numbers that lie in order in memory; reshape copies them where they do "
     "not.",
-    "same device": "A tensor is made on the CPU wherever x is. Make it from x: torch.ones_like(x), or device=x.device.",
+    "same device|expected device": "A tensor is made on the CPU wherever x is. Make it from x: "
+    "torch.ones_like(x), or device=x.device.",
     "is ambiguous|Boolean value of Tensor": "An if asks for one truth value, and here are several. Use torch.where, or "
     ".any() or .all().",
     "Can't call numpy|requires grad. Use": "NumPy has no gradients: stay with torch's functions.",

@@ -158,12 +158,17 @@ class _Watch(TorchFunctionMode):
         return any(tensor.untyped_storage()._cdata == storage._cdata for storage in self.own)
 
 
-def device_after_moving(layer, x):
-    """Return the device of layer(x) after both have moved to the meta device, "meta" if all goes well."""
-    watch = _Watch([x, *layer.parameters(), *layer.buffers()])
+def device_after_moving(layer, *inputs):
+    """Return the device of what a layer, or function, makes after all has moved to meta, "meta" if it can."""
+    moves = isinstance(layer, torch.nn.Module)
+    watch = _Watch([*inputs, *layer.parameters(), *layer.buffers()] if moves else inputs)
     with watch:
-        out = layer(x)
-    plain = [item for part in layer.modules() for item in vars(part).values() if isinstance(item, torch.Tensor)]
-    if watch.can_leave or plain or not watch.owns(out):  # torch loads its meta device for two seconds
-        return str(layer.to("meta")(x.to("meta")).device)
+        out = layer(*inputs)
+    parts = layer.modules() if moves else ()
+    plain = [item for part in parts for item in vars(part).values() if isinstance(item, torch.Tensor)]
+    if (
+        watch.can_leave or plain or not all(map(watch.owns, tree_leaves(out)))
+    ):  # torch loads its meta device for two seconds
+        layer = layer.to("meta") if moves else layer
+        return str(tree_leaves(layer(*(item.to("meta") for item in inputs)))[0].device)
     return "meta"  # made of x and of what .to() moves alone, it is where they are

@@ -12,8 +12,10 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lessonkit.check.verdicts import REPAIR
+
 _listeners = []
-TWO = " And a second one: "  # between two causes that are told at once
+TWO = "\nAnd a second one: "  # between two causes that are told at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +89,7 @@ def both(first, second):
         answer = instead(solution, "\n".join(texts))
     except (ValueError, SyntaxError):
         return None
-    repair = " ".join(filter(None, (one.repair, other.repair)))
+    repair = f"\n{REPAIR}".join(filter(None, (one.repair, other.repair)))
     return Misconception(f"{one.cause}{TWO}{other.cause}", answer, repair)
 
 

@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch._tensor_str import PRINT_OPTS
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 from lessonkit import shown
 from lessonkit.check.verdicts import CHANGED, Raised, YourTurn, reject
@@ -78,7 +79,7 @@ def _observed(probe, answer):
     try:
         with quiet(), watched(changes), limit(probe.seconds):
             try:
-                seen = probe.run(answer)
+                seen = probe.run(_minding(answer, changes))
             except YourTurn:
                 raise
             except (Exception, SystemExit) as error:
@@ -189,6 +190,43 @@ WORLD = {
 }
 
 
+MODULE = "of a module"  # a part of what is said of the next ones
+
+
+def _marks(modules):
+    """Return {(what has it, what): a mode, a flag or the number of hooks} of modules and their parts."""
+    marks = {}
+    for part in dict.fromkeys(part for module in modules for part in module.modules()):
+        marks[part, f"the mode {MODULE} (train or eval)"] = part.training
+        hooks = [hook for name, kept in vars(part).items() if name.endswith("ward_hooks") for hook in kept]
+        marks[part, f"the hooks {MODULE}"] = len(hooks)
+        for parameter in part.parameters(recurse=False):
+            marks[parameter, f"which parameters {MODULE} need a gradient (requires_grad_)"] = parameter.requires_grad
+    return marks
+
+
+def _minding(answer, changes):
+    """Return an answer that appends to changes what it does to modules that it is given, and leaves on new ones."""
+    if not inspect.isfunction(answer):
+        return answer
+
+    @functools.wraps(answer)
+    def minded(*args, **kwargs):
+        given = _modules((args, kwargs))
+        before, usual = _marks(given), {bool: not given or given[0].training, int: 0}
+        out = answer(*args, **kwargs)
+        for (part, what), value in _marks([*given, *_modules(out)]).items():
+            if value != before.get((part, what), usual[type(value)] or "requires" in what):
+                changes.append(what)
+        return out
+
+    return minded
+
+
+def _modules(items):
+    return [item for item in tree_leaves(items) if isinstance(item, torch.nn.Module)]
+
+
 class TooLong(BaseException):
     """The answer ran too long. No Exception, so that no `except Exception` of an answer takes it for its own."""
 
@@ -224,6 +262,16 @@ def limit(seconds):
 
 
 @contextlib.contextmanager
+def undrawn():
+    """Put NumPy's and Python's generators back afterwards; quiet does so with torch's."""
+    states = np.random.get_state(), random.getstate()
+    try:
+        yield
+    finally:
+        np.random.set_state(states[0]), random.setstate(states[1])
+
+
+@contextlib.contextmanager
 def _seeding(module, whose, changes):
     """Notice whether the block seeds a generator that everybody draws from; to draw from it is no harm."""
     seed = module.seed
@@ -243,12 +291,10 @@ def _seeding(module, whose, changes):
 def watched(changes):
     """Append to changes what the block sets for all of PyTorch and does not set back; set it back."""
     before = {what: get() for what, (get, _) in WORLD.items()}
-    states = np.random.get_state(), random.getstate()
     try:
         with _seeding(np.random, "NumPy's", changes), _seeding(random, "Python's", changes):
             yield
     finally:
-        np.random.set_state(states[0]), random.setstate(states[1])
         for what, (get, put) in WORLD.items():
             if get() != before[what]:
                 changes.append(what)

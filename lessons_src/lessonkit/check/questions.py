@@ -1,10 +1,14 @@
 """Answers that are values: a quiz's numbers and words, and the letters of predictions and recall questions."""
 
 import contextlib
+import math
 from fractions import Fraction
+
+import torch
 
 from lessonkit import attempts, course
 from lessonkit.check.misconceptions import Misconception, announce
+from lessonkit.check.relations import FUNCTIONS
 from lessonkit.check.verdicts import accept, kind_of, listed, plain_value, refuse_dots, reject
 from lessonkit.shown import tell
 
@@ -53,8 +57,8 @@ def _form(value, expected, key, slips):
         if text not in [word.lower() for word in words]:
             return f"The answer is one of the words {', '.join(map(repr, words))}."
     number = _as_number(value)
-    if isinstance(right, (int, float)) and isinstance(number, str):
-        return "The answer is a number."
+    if isinstance(right, (int, float)) and isinstance(number, (str, list)):
+        return "The answer is a number." if isinstance(number, str) else "The answer is one number, not several."
     if isinstance(right, (int, float)) and type(number) in (int, float):
         return _related(number, right) or _neighbor(number, expected, key)
     if isinstance(right, tuple) and isinstance(as_python(value), list) and isinstance(as_python(right), list):
@@ -62,28 +66,32 @@ def _form(value, expected, key, slips):
     return None
 
 
-RELATIONS = {  # what a wrong number asks back, where it is so related to the right one
-    "Is its sign right?": lambda right: -right,
-    "Is a square, or a root, missing or too much?": lambda right: right**2,
-    "Is a root, or a square, missing or too much?": lambda right: abs(right) ** 0.5,
-    "What is divided by what?": lambda right: 1 / right,
-    "A share, or percent?": lambda right: 100 * right,
-    "Percent, or a share?": lambda right: right / 100,
-    "That is what is left. Asked is the other part.": lambda right: 1 - right if abs(right) <= 1 else 100 - right,
-    "You are off by a factor of 2.": lambda right: 2 * right,
-    "Off by a factor of 2.": lambda right: right / 2,
-    "You are off by one.": lambda right: right + 1,
-    "Off by one.": lambda right: right - 1,
-}
+_SIZES = [  # beside the functions that all relations share
+    (lambda right: 100 * right, "A share, or percent?"),
+    (lambda right: right / 100, "Percent, or a share?"),
+    (lambda right: 100 - right, "That is what is left. Asked is the other part."),
+    (lambda right: 2 * right, "You are off by a factor of 2."),
+    (lambda right: right / 2, "Off by a factor of 2."),
+    (lambda right: right + 1, "You are off by one."),
+    (lambda right: right - 1, "Off by one."),
+]
 
 
 def _related(number, right):
     """Ask back what a number suggests that is related to the right one; None where no relation is known."""
-    with contextlib.suppress(OverflowError):
-        for told, function in RELATIONS.items() if right else ():
-            other = function(right)
-            if abs(number - other) <= 1e-3 * abs(other) and (isinstance(right, int) or "one" not in told):
-                return told
+    exact = torch.tensor(float(right), dtype=torch.float64)
+    for function, *_, told in [*FUNCTIONS, *_SIZES] if right else ():
+        other = function(exact).item()
+        if abs(number - other) <= 1e-3 * abs(other) and (isinstance(right, int) or "one" not in told):
+            return told
+    ratio = number / right if right else 0
+    for n in range(2, 13):
+        if any(math.isclose(ratio, (n / (n - 1)) ** power, rel_tol=1e-3) for power in (1, -1, 0.5, -0.5)):
+            return f"Is something divided by {n - 1} that has {n} parts, or by {n} for {n - 1}?"
+    if isinstance(right, int) and right > 12 and ratio and (ratio == int(ratio) or 1 / ratio == round(1 / ratio)):
+        return f"You are off by a factor of {round(max(ratio, 1 / ratio))}. What does it count?"
+    if 0 < abs(ratio - 1) < 0.01:
+        return "That is close. Was a number rounded on the way?"
     return None
 
 
@@ -91,19 +99,20 @@ def _of_several(given, right):
     """What several numbers suggest: another order, another count, the same relation in each."""
     if len(given) != len(right):
         return f"You give {len(given)}, and {len(right)} are asked for."
-    if any(
-        isinstance(item, (list, str)) or isinstance(other, (list, str))
-        for item, other in zip(given, right, strict=True)
-    ):
+    given, right = _flat(given), _flat(right)
+    if len(given) != len(right) or any(isinstance(item, str) for item in [*given, *right]):
         return None
     if sorted(given) == sorted(right):
         return "The numbers are right, and their order is not."
     pairs = [(item, other) for item, other in zip(given, right, strict=True) if item != other]
     told = {_related(item, other) for item, other in pairs}
-    wrong = len(pairs) < len(right)
-    return (told.pop() if len(told) == 1 < len(pairs) else None) or (
-        f"{len(right) - len(pairs)} of {len(right)} numbers are right." if wrong else None
-    )
+    if len(told) == 1 < len(pairs) and None not in told:
+        return told.pop()
+    return f"{len(right) - len(pairs)} of {len(right)} numbers are right." if len(pairs) < len(right) else None
+
+
+def _flat(numbers):
+    return [item for row in numbers for item in (_flat(row) if isinstance(row, list) else [row])]
 
 
 def _neighbor(value, expected, key):
@@ -146,10 +155,8 @@ def _as_number(value):
             with contextlib.suppress(ValueError, ZeroDivisionError):
                 return read(value.replace(" ", ""))
         return value
-    each = value
-    while isinstance(each, list) and each and isinstance(each[0], list):
-        each = [item for items in each for item in items]
-    if isinstance(each, list) and each and all(type(item) in (int, float) for item in each):
+    each = _flat(value) if isinstance(value, list) else []
+    if each and all(type(item) in (int, float) for item in each):
         return each[0] if max(each) - min(each) <= 1e-6 * abs(each[0]) else value
     return value
 

@@ -6,52 +6,41 @@ another axis, those without one of the arguments. A relation that does not hold 
 """
 
 import contextlib
-from dataclasses import dataclass
+import itertools
+import math
 
 import torch
 
-
-@dataclass
-class Seen:
-    """One input, what an answer made of it and what is right: both {output: value}, inputs {name: value}."""
-
-    mine: dict
-    right: dict
-    inputs: dict
-
-    @property
-    def D(self):
-        """How many numbers a row has; 0 where no input is a tensor with an axis."""
-        rows = [item.shape[-1] for item in self.inputs.values() if isinstance(item, torch.Tensor) and item.dim()]
-        return rows[0] if rows else 0
+from lessonkit.check.differences import same
 
 
-def told(everything, again=None):
-    """Return a sentence that says how an answer is related to the right one, None where the bank does not know.
+def told(evidence):
+    """Return (a sentence that says how an answer is related to the right one or "", whether it explains all outputs).
 
-    everything: a Seen for each input. again: inputs {name: value} -> {output: value} of the right answer, where it can
-    be asked about inputs that were made from these.
+    evidence: (a Probe, what it saw of the answer, what is right) for each input, both {output: value}.
     """
-    outputs = [what for what in everything[0].right if not what.endswith("after the call")]
-    values = [what for what in outputs if not what.startswith("gradient of")]
-    swapped = _swapped(everything, values)
+    names = dict.fromkeys(what for *_, right in evidence for what in right if not what.endswith("after the call"))
+    values = [what for what in names if not what.startswith("gradient of")]
+    swapped = _swapped(evidence, values)
     if swapped:
-        return swapped
-    sentences = []
-    for what in outputs:
-        pairs = [(seen.mine.get(what), seen.right.get(what), seen) for seen in everything]
-        if what not in values and sentences or not all(_is_numbers(a) and _is_numbers(b) for a, b, _ in pairs):
+        return swapped, True
+    found, wrong = {}, 0  # {what is told, with a place for the name: the names}, how many outputs are wrong
+    for what in names:
+        if what not in values and wrong:
+            break
+        pairs = [(mine.get(what), right[what], probe) for probe, mine, right in evidence if what in right]
+        if all(same({what: mine}, {what: right}, probe) for mine, right, probe in pairs):
             continue
-        if not all(_near(mine, right) for mine, right, _ in pairs):
-            sentences.append((what.removeprefix("the "), what, pairs))
-    found = {}  # {what is told, with a place for the name: the names}
-    for name, what, pairs in sentences:
-        sentence = _related(NAME, what, pairs, again if what in values else None)
+        wrong += 1
+        numbers = all(_is_numbers(mine) and _is_numbers(right) for mine, right, _ in pairs)
+        other = numbers and not all(_near(mine, right) for mine, right, _ in pairs)
+        sentence = _related(NAME, what, pairs) if other else None
         if sentence:
-            found.setdefault(sentence, []).append(name)
+            found.setdefault(sentence, []).append(what.removeprefix("the "))
     parts = [_of_all(text, names).partition(" | ") for text, names in found.items()]
     repair = " ".join(dict.fromkeys(part[2] for part in parts if part[2]))
-    return " ".join(part[0] for part in parts) + (f" | {repair}" if repair else "") or None
+    text = " ".join(part[0] for part in parts) + (f" | {repair}" if repair else "")
+    return text, sum(map(len, found.values())) == wrong
 
 
 NAME = "\0"
@@ -60,15 +49,13 @@ NAME = "\0"
 def _of_all(text, names):
     """Return a sentence about the first of several outputs, and that it holds for the others as well."""
     first, more, repair = text.replace(NAME, names[0]).partition(" | ")
-    others = "".join(f" So it is with your {name}." for name in names[1:])
+    others = f" So it is with your {', '.join(names[1:])}." if names[1:] else ""
     return f"{first}{others}{more}{repair}"
 
 
-def _related(name, what, pairs, again):
+def _related(name, what, pairs):
     """Return a sentence on one output, or one gradient, of all inputs; None where no relation is known."""
     sentence = _of_shape(name, pairs) or _of_values(name, pairs)
-    if not sentence and again:
-        sentence = _of_inputs(name, what, pairs, again)
     if not sentence and what.startswith("gradient of") and not any(mine.any() for mine, *_ in pairs):
         return f"Your {name} is 0 everywhere: no way leads from the output back."
     return sentence
@@ -87,17 +74,13 @@ def _near(mine, right):
     return torch.allclose(mine, right, rtol=1e-5, atol=room, equal_nan=True)
 
 
-def _swapped(everything, values):
+def _swapped(evidence, values):
     """Say that two outputs stand in each other's place."""
-    for at, first in enumerate(values):
-        for second in values[at + 1 :]:
-            pairs = [
-                (seen.mine.get(a), seen.right.get(b))
-                for seen in everything
-                for a, b in ((first, second), (second, first))
-            ]
-            fit = all(_is_numbers(a) and _is_numbers(b) and _near(a, b) for a, b in pairs)
-            if fit and not all(_near(seen.right[first], seen.right[second]) for seen in everything):
+    for first, second in itertools.combinations(values, 2):
+        ways = ((first, second), (second, first))
+        pairs = [(mine.get(a), right.get(b)) for _, mine, right in evidence for a, b in ways]
+        if all(_is_numbers(a) and _is_numbers(b) and _near(a, b) for a, b in pairs):
+            if not all(_near(right[first], right[second]) for *_, right in evidence):
                 return f"Two outputs stand in each other's place: {first} and {second}."
     return None
 
@@ -134,32 +117,54 @@ def _of_shape(name, pairs):
 
 
 # ---- the values
-_FUNCTIONS = {
-    "the right one with the other sign": lambda right: -right,
-    "the square of the right one": torch.square,
-    "the root of the right one": torch.sqrt,
-    "1 divided by the right one": torch.reciprocal,
-    "1 divided by the root of the right one": torch.rsqrt,
-    "the right one without its sign": torch.abs,
+FUNCTIONS = [  # of what is right: what is said where it is shown, and what is asked back where it is not, in a quiz
+    (torch.neg, "the right one with the other sign", "Is its sign right?"),
+    (torch.square, "the square of the right one", "Is a square, or a root, missing or too much?"),
+    (torch.sqrt, "the root of the right one", "Is a root, or a square, missing or too much?"),
+    (torch.reciprocal, "1 divided by the right one", "What is divided by what?"),
+    (torch.rsqrt, "1 divided by the root of the right one", "What is divided by what? And is a root too much?"),
+    (
+        lambda right: right**-2,
+        "1 divided by the square of the right one",
+        "What is divided by what, and where is a root?",
+    ),
+    (torch.abs, "the right one without its sign", "Is its sign right?"),
+    (lambda right: 1 - right, "1 minus the right one", "That is what is left. Asked is the other part."),
+]
+_OF_SIZES = [  # factors that depend on the sizes of what goes in, and what such a factor comes from, most often
+    ("D", lambda *sizes, D: D, "A sum and a mean differ by that: which one is asked for, above the line and below it?"),
+    ("1/D", lambda *sizes, D: 1 / D, "Is something divided by D twice?"),
+    ("√D", lambda *sizes, D: D**0.5, ""),
+    ("1/√D", lambda *sizes, D: D**-0.5, ""),
+    ("D/(D − 1)", lambda *sizes, D: D / (D - 1), "That is the divisor D − 1."),
+    ("(D − 1)/D", lambda *sizes, D: (D - 1) / D, "That is the divisor D − 1 under the line."),
+    (
+        "the root of D/(D − 1)",
+        lambda *sizes, D: (D / (D - 1)) ** 0.5,
+        "That is the divisor D − 1 in a standard deviation.",
+    ),
+    (
+        "the root of (D − 1)/D",
+        lambda *sizes, D: ((D - 1) / D) ** 0.5,
+        "That is the divisor D − 1 in what you divide by.",
+    ),
+    ("D divided by the size of the first axis", lambda first, *sizes, D: D / first, ""),
+    ("1/(the number of rows)", lambda *sizes, D: 1 / math.prod(sizes), ""),
+]
+_TERM = "Is a term missing, too much, or of the wrong sign?"
+_WITH_AN_INPUT = {  # what an output may be that is made of the right one and an input
+    "{} itself.": lambda right, x: x,
+    "{} less its mean, and nothing else is done to it.": lambda right, x: x - x.mean(-1, keepdim=True),
+    f"the right one plus {{}}. {_TERM}": lambda right, x: right + x,
+    f"the right one less {{}}. {_TERM}": lambda right, x: right - x,
+    f"the right one plus two times {{}}. {_TERM}": lambda right, x: right + 2 * x,
+    f"the right one less two times {{}}. {_TERM}": lambda right, x: right - 2 * x,
 }
-_OF_D = {  # factors that depend on how many numbers a row has
-    "D": lambda D: D,
-    "1/D": lambda D: 1 / D,
-    "√D": lambda D: D**0.5,
-    "1/√D": lambda D: D**-0.5,
-    "D/(D − 1)": lambda D: D / (D - 1),
-    "(D − 1)/D": lambda D: (D - 1) / D,
-    "the root of D/(D − 1)": lambda D: (D / (D - 1)) ** 0.5,
-    "the root of (D − 1)/D": lambda D: ((D - 1) / D) ** 0.5,
-}
-_MEANS = {  # what such a factor comes from, most often
-    "D": "Is that a sum where a mean is asked for, or a mean below the line?",
-    "1/D": "Is something divided by D twice?",
-    "D/(D − 1)": "That is the divisor D − 1.",
-    "(D − 1)/D": "That is the divisor D − 1 under the line.",
-    "the root of D/(D − 1)": "That is the divisor D − 1 in a standard deviation.",
-    "the root of (D − 1)/D": "That is the divisor D − 1 in what you divide by.",
-}
+
+
+def _shape(probe):
+    """The shape of the first input that has one, () where none has."""
+    return next((item.shape for item in probe.shown.values() if isinstance(item, torch.Tensor) and item.dim()), ())
 
 
 def _of_values(name, pairs):
@@ -171,14 +176,16 @@ def _of_values(name, pairs):
     ]
     if not enough or any(mine.shape != right.shape for mine, right, _ in enough):
         return None
-    for text, function in _FUNCTIONS.items():
+    varied = torch.cat([right.flatten() for _, right, _ in enough]).unique().numel() > 1
+    for function, text, _ in FUNCTIONS if varied else ():  # 0 for 1 has no such reason
         if all(_near(mine, function(right)) and not _near(mine, right) for mine, right, _ in enough):
             return f"Your {name} is {text}."
-    sizes = {seen.D for *_, seen in enough}
-    for text, factor in _OF_D.items() if len(sizes) > 1 and min(sizes) > 1 else ():
-        if all(_near(mine, factor(seen.D) * right) for mine, right, seen in enough):
-            return f"Your {name} is {text} times the right one. {_MEANS.get(text, '')}".rstrip()
-    inputs = _an_input(name, enough)
+    shapes = [_shape(probe) for *_, probe in enough]
+    for text, factor, reason in _OF_SIZES if all(shape and shape[-1] > 1 for shape in shapes) else ():
+        factors = [factor(*shape[:-1] or (1,), D=shape[-1]) for shape in shapes]
+        if len(set(factors)) > 1 and all(_near(m, f * r) for f, (m, r, _) in zip(factors, enough, strict=True)):
+            return f"Your {name} is {text} times the right one. {reason}".rstrip()
+    inputs = _of_an_input(name, enough)
     if inputs:
         return inputs
     mine, right = (torch.cat([pair[at].flatten() for pair in enough]) for at in (0, 1))
@@ -190,74 +197,20 @@ def _of_values(name, pairs):
     shift = (mine - right).mean().item()
     if _near(mine - right, torch.full_like(right, shift)) and abs(shift) > 1e-12:
         return f"Your {name} is the right one plus {shift:.4g}."
-    rows = [(m, r) for m, r, _ in enough if r.dim() > 1 and len(r) > 1]
-    if rows and all(_near(m[0], r[0]) for m, r in rows):
+    rows = [(m, r) for m, r, _ in enough if r.dim() > 1]
+    if any(len(r) > 1 for _, r in rows) and all(_near(m[0], r[0]) for m, r in rows):
         return f"Your {name} is right for the first row, and not for the others."
     return None
 
 
-def _an_input(name, pairs):
-    """Say that an output is an input as it came, or only centered."""
-    for which in pairs[0][2].inputs:
-        given = [(mine, seen.inputs.get(which)) for mine, _, seen in pairs]
-        if not all(_is_numbers(item) and item.shape == mine.shape for mine, item in given):
+def _of_an_input(name, pairs):
+    """Say that an output is an input as it came, or centered, or the right one and an input."""
+    for which in pairs[0][2].shown:
+        given = [probe.shown.get(which) for *_, probe in pairs]
+        if not all(_is_numbers(item) and item.numel() > 1 for item in given):
             continue
-        if all(_near(mine, item) for mine, item in given):
-            return f"Your {name} is {which} itself."
-        if all(_near(mine, item - item.mean(-1, keepdim=True)) for mine, item in given):
-            return f"Your {name} is {which} less its mean, and nothing else is done to it."
+        for text, made in _WITH_AN_INPUT.items():
+            with contextlib.suppress(RuntimeError):  # sizes that do not fit
+                if all(_near(mine, made(right, x.double())) for (mine, right, _), x in zip(pairs, given, strict=True)):
+                    return f"Your {name} is {text.format(which)}"
     return None
-
-
-# ---- the right answer, asked about other inputs
-def _of_inputs(name, what, pairs, again):
-    """Say what the right answer would have to be asked to give these numbers: another axis, without an argument."""
-    inputs = pairs[0][2].inputs
-    first = next((key for key, item in inputs.items() if _is_numbers(item)), None)
-    for key, item in inputs.items():
-        for neutral in _neutral(item) if key != first else ():
-            if _all_are(what, pairs, lambda given, k=key, none=neutral: again(given | {k: none(given[k])})):
-                return f"Your {name} is what the right one is without {key}: {key} is not used."
-    if first is None:
-        return None
-    for axis in range(2):
-        if _all_are(what, pairs, lambda given, axis=axis: _along(again, given, first, axis, what), least=axis + 2):
-            return f"Your {name} is what comes out if axis {axis} is taken in the place of the last one."
-    if _all_are(what, pairs, lambda given: _whole(again, given, first, what), least=2):
-        return f"Your {name} is what comes out if the whole tensor is taken as one row."
-    return None
-
-
-def _neutral(item):
-    """Return what an argument may be to do nothing: zeros, ones, or 0 for a number."""
-    if isinstance(item, torch.Tensor) and item.is_floating_point():
-        return [torch.zeros_like, torch.ones_like]
-    return [lambda number: 0.0] if isinstance(item, float) and item else []
-
-
-def _all_are(what, pairs, ask, least=0):
-    """Whether an answer gave on all inputs what ask gives; least: how many axes an input needs to count at all."""
-    some = [(mine, right, seen) for mine, right, seen in pairs if right.dim() >= least]
-    if not some:
-        return False
-    for mine, _, seen in some:
-        other = None
-        with contextlib.suppress(Exception):  # sizes that do not fit
-            other = ask(seen.inputs).get(what)
-        if not _is_numbers(other) or other.shape != mine.shape or not _near(mine, other):
-            return False
-    return not all(_near(mine, right) for mine, right, _ in some)
-
-
-def _along(again, given, first, axis, what):
-    x = given[first]
-    if axis >= x.dim() - 1:
-        return {}
-    out = again(given | {first: x.movedim(axis, -1)})[what]
-    return {what: out.movedim(-1, axis)}
-
-
-def _whole(again, given, first, what):
-    x = given[first]
-    out = again(given | {first: x.reshape(1, -1)})[what]
-    return {what: out.reshape(x.shape) if out.numel() == x.numel() else out.expand(*x.shape[:-1], 1)}

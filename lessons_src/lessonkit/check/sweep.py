@@ -7,8 +7,10 @@ cases by hand and the misconceptions have spoken.
 """
 
 import functools
+import gc
 import itertools
 import random
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -16,8 +18,9 @@ import torch
 from torch import nn
 
 from lessonkit.check.cases import Probe, draw, filled, gradients
+from lessonkit.check.layers import device_after_moving
 from lessonkit.check.observing import quiet, raised
-from lessonkit.check.verdicts import CHANGED
+from lessonkit.check.verdicts import CHANGED, KEPT
 
 F64, F32, F16, BF16 = torch.float64, torch.float32, torch.float16, torch.bfloat16
 # times the error of the reference itself, in the answer's number type and under a rounding of its inputs
@@ -36,7 +39,8 @@ class Contract:
     options: keyword arguments of the answer, a dictionary each; the first are the usual ones.
     types: the number types that are promised. half: whether half precision is, computed in float32 and rounded once.
     sizes: {axis: its choices} where the usual ones do not fit; the first is the plainest.
-    ranks: how many axes `...` may be. empty: whether an empty batch is promised.
+    ranks: how many axes `...` may be. empty: whether an empty batch is promised, of a layer it is where `...` stands.
+    devices: whether any device is, as it is by an answer that has an argument of this name.
     valid: {input: function} that makes ordinary random numbers ones that may go in (a variance: torch.abs), or a mask
         or whole numbers, which keep their type and are fixed.
     values: which kinds of numbers go in.
@@ -52,6 +56,7 @@ class Contract:
     sizes: dict = None
     ranks: tuple = (1, 0, 2, 3, 4)
     empty: bool = False
+    devices: bool = False
     valid: dict = None
     values: tuple = ("ordinary", "offset", "small", "outlier", "constant", "large")
     gradient: int = 2
@@ -97,20 +102,45 @@ def sweep(contract):
             left -= pairs(cases[-1])
     if contract.gradient == 2:  # a second derivative takes three choices at once: each number of axes, each size once
         cases += [cases[0] | {name: i} for name in ("front axes", *contract.axes()) for i in factors.get(name, ())[1:]]
-    if contract.empty:  # it says nothing of the other factors: cases of its own
-        cases += [cases[0] | {"rows": 0, "front axes": rank} for rank in (1, 3)]
-    return [probe_of(contract, case) for case in cases]
+    # what follows says nothing of the other factors: cases of its own
+    if contract.empty:
+        cases += [cases[0] | {"rows": 0, "front axes": rank} for rank in (1, 3) if rank in contract.ranks]
+    for name in (*contract.axes(), "rows"):  # larger than anything that an answer may have been fitted to
+        largest = max(factors.get(name, (0,)))
+        if largest > 9:
+            cases.append(
+                cases[0] | {name: largest + largest // 4 + 40, "gradients": "none", "number type": contract.types[-1]}
+            )
+    return [probe_of(contract, case) for case in cases] + [_elsewhere(contract)] * contract.devices
+
+
+def _elsewhere(contract):
+    """Return the Probe of the plainest case on another device: nothing is computed there, and no tensor may come in."""
+    case = {name: choices[0] for name, choices in contract.factors().items()}
+    probe = Probe("inputs on another device", functools.partial(_moved, contract, case))
+    return replace(probe, expect=lambda _: ({_WHERE: "meta"}, {}), plainer=lambda fails: (_elsewhere(contract), []))
+
+
+_WHERE = "the device of what comes out"
+
+
+def _moved(contract, case, answer):
+    function, _ = _made(contract, answer, case)
+    return {_WHERE: device_after_moving(function, *(view(leaf) for leaf, view in _inputs(contract, case).values()))}
 
 
 @functools.cache
-def plain(contract):
+def plain_cases(contract):
     """Return the plainest cases, of several sizes and numbers of axes, with their inputs to be shown."""
     factors = contract.factors()
     base = {name: choices[0] for name, choices in factors.items()}
     cases = [base, *(base | {axis: size} for axis in contract.axes() for size in factors[axis] if 2 < size < 100)]
     cases += [base | {"front axes": 2}] if 2 in factors.get("front axes", ()) else []
     given = [{name: view(leaf) for name, (leaf, view) in _inputs(contract, case).items()} for case in cases]
-    return [replace(probe_of(contract, case), shown=shown) for case, shown in zip(cases, given, strict=True)]
+    room = 1e-9 if contract.types[0] == F64 else 1e-4
+    return [
+        replace(probe_of(contract, case), shown=shown, tolerance=room) for case, shown in zip(cases, given, strict=True)
+    ]
 
 
 def probe_of(contract, case):
@@ -134,7 +164,7 @@ def _plainer(contract, case, fails):
     """Return (the plainest case that still fails, the choices without which it does not)."""
     factors = contract.factors()
     for name, choices in [*factors.items()] * 2:  # twice, since one factor may hide what another one does
-        for choice in choices[: choices.index(case[name])] if case[name] in choices else ():
+        for choice in choices[: choices.index(case[name])] if case[name] in choices else choices:
             if fails(probe_of(contract, case | {name: choice})):
                 case = case | {name: choice}
                 break
@@ -145,7 +175,6 @@ def _plainer(contract, case, fails):
     return probe_of(contract, case), words
 
 
-# ---- what goes in
 # ---- what goes in
 def _shape(contract, axes, case):
     rows = case.get("rows")
@@ -217,11 +246,12 @@ def _run(contract, case, answer):
     """Observe one case: outputs and, where the case asks for them, first and second derivatives."""
     inputs = _inputs(contract, case)
     function, parameters = _made(contract, answer, case)
-    seen = {}
+    seen, left = {}, []
 
     def used(copies, records):
         before = {name: (copy._version, copy.detach().clone()) for name, copy in copies.items()}
         needs = {name: copy.requires_grad for name, copy in copies.items()}
+        left.extend((f"its input {name}", weakref.ref(copy.untyped_storage())) for name, copy in copies.items())
         with torch.set_grad_enabled(records):
             outputs = function(*(inputs[name][1](copy) for name, copy in copies.items()))
             if torch.is_grad_enabled() != records:
@@ -238,12 +268,19 @@ def _run(contract, case, answer):
     first = used({n: leaf.flip(-1) if leaf.dim() else leaf.clone() for n, (leaf, _) in inputs.items()}, records=False)
     kept = [(out, out.detach().clone()) for out in _tensors(first)]
     leaves = {name: leaf.clone().requires_grad_(_needs(contract, case, name)) for name, (leaf, _) in inputs.items()}
-    outputs = used({name: leaf.clone() for name, leaf in leaves.items()}, records=case["number type"] in (F64, F32))
+    left += [(f"its input {name}", weakref.ref(leaf.untyped_storage())) for name, leaf in leaves.items()]  # of a graph
+    outputs = used({name: leaf.clone() for name, leaf in leaves.items()}, records=True)
     if any(not _equal(out, before) for out, before in kept):
         seen[CHANGED] = "what it had returned for the call before: both share their memory"
     if torch.default_generator.initial_seed() != _SEED:
         seen[CHANGED] = "the random generator of the whole notebook (torch.manual_seed)"
-    return seen | _observed(contract, case, outputs, leaves | parameters)
+    seen |= _observed(contract, case, outputs, leaves | parameters)
+    del outputs, first, kept, leaves
+    if any(memory() for _, memory in left):
+        gc.collect(0)  # what refers to itself goes only then
+    given_out = {value.untyped_storage().data_ptr() for value in seen.values() if isinstance(value, torch.Tensor)}
+    kept = [what for what, memory in left if memory() and memory().data_ptr() not in given_out]
+    return seen | ({CHANGED: f"{KEPT} {kept[0]}"} if kept and CHANGED not in seen else {})
 
 
 _SEED = 2**40 + 11
@@ -270,7 +307,8 @@ def _observed(contract, case, outputs, leaves):
     seen = {name: out.detach() if isinstance(out, torch.Tensor) else out for name, out in outputs.items()}
     wanted = {name: leaf for name, leaf in leaves.items() if leaf.requires_grad}
     floats = all(isinstance(out, torch.Tensor) and out.is_floating_point() for out in outputs.values())
-    if not wanted or not floats or case["number type"] in (F16, BF16):
+    half = case["number type"] in (F16, BF16)  # there the gradient of ordinary numbers tells whether it is there
+    if not wanted or not floats or half and case["values"] != "ordinary":
         return seen
     arriving = [draw(90 + i, *out.shape).to(out.dtype).requires_grad_() for i, out in enumerate(outputs.values())]
     loss = sum((out * a).sum() for out, a in zip(outputs.values(), arriving, strict=True))
@@ -316,13 +354,14 @@ def _expected(contract, case, reference):
     nothing = any(_is_nothing(value, largest) for what, value in exact.items() if not what.startswith("gradient"))
     right, room = {}, {}
     for what, value in exact.items():
-        right[what], room[what] = value, 0.0
+        right[what], room[what] = _as(value, dtype) if isinstance(value, torch.Tensor) else value, 0.0
         if not isinstance(value, torch.Tensor) or not value.numel():
             continue
         other = bent.get(what)
         gap = (other.double() - value).abs().max().item() if isinstance(other, torch.Tensor) else 0.0
         rounding = (1e-10 if inside == F64 else 16 * torch.finfo(F32).eps) * scale[_order(what)] + TINY[inside]
-        once = 2 * torch.finfo(dtype).eps * value.abs().max().item() if dtype != inside else 0.0
+        roundings = 32 if what.startswith("gradient") else 2
+        once = roundings * torch.finfo(dtype).eps * value.abs().max().item() if dtype != inside else 0.0
         if nothing or not what.startswith("gradient") and value.abs().max() < 1e-6 * largest:  # the inputs cancel
             rounding += 64 * torch.finfo(inside).eps * largest
         finite = value.abs().max().item() < torch.finfo(dtype).max / 4 and gap < float("inf")
@@ -343,21 +382,18 @@ def _order(what):
 
 def _reference(contract, case, reference, dtype, nudge=0.0):
     """Return what the reference gives on the inputs of a case in plain memory, computed in dtype."""
-    generator = torch.Generator().manual_seed(5)
-    leaves = {}
-    inputs = _inputs(contract, case)
-    for name, (leaf, _) in inputs.items():
-        noise = 1 + nudge * (2 * torch.rand(leaf.shape, dtype=F64, generator=generator) - 1)
-        moved = _as(leaf.double() * noise, dtype) if leaf.is_floating_point() else leaf
-        leaves[name] = moved.requires_grad_(_needs(contract, case, name))
+    generator, inputs = torch.Generator().manual_seed(5), _inputs(contract, case)
+
+    def moved(item):
+        if not item.is_floating_point():
+            return item
+        return _as(item * (1 + nudge * (2 * torch.rand(item.shape, dtype=F64, generator=generator) - 1)), dtype)
+
+    leaves = {name: moved(leaf).requires_grad_(_needs(contract, case, name)) for name, (leaf, _) in inputs.items()}
     with quiet():
         function, parameters = _made(contract, getattr(reference, "plain", reference), case, dtype)
         entering = [view(leaves[name]).contiguous() for name, (_, view) in inputs.items()]
         if nudge and case["memory"] == "expanded":  # equal rows round alike in the reference, not in every answer
-            noise = [2 * torch.rand(item.shape, dtype=F64, generator=generator) - 1 for item in entering]
-            entering = [
-                _as(i * (1 + nudge * n), dtype) if i.is_floating_point() else i
-                for i, n in zip(entering, noise, strict=True)
-            ]
+            entering = [moved(item) for item in entering]
         outputs = function(*entering)
         return _observed(contract, case, outputs, leaves | parameters)

@@ -14,7 +14,7 @@ import torch
 from lessonkit.shown import Told, YourTurn, tell  # noqa: F401  YourTurn is the third verdict
 
 CAUSE, REPAIR = "Probable cause: ", "To mend it: "
-CHANGED = "what your code changed"  # the name of that observation
+CHANGED, KEPT = "what your code changed", "the memory of"  # the name of that observation; a change: it stays in use
 _collectors = []
 
 
@@ -29,6 +29,13 @@ def reject(what, why=None, first=False):
     if repair:
         lines.append(REPAIR + repair)
     raise NotYet("Not yet. " + "\n".join(filter(None, lines))) from None
+
+
+def with_repairs(text):
+    """Return the lines of a rejection without what mends the answer, and the lines that say that."""
+    lines = text.split("\n")
+    repairs = [line for line in lines if line.startswith(REPAIR)]
+    return [line for line in lines if line not in repairs], repairs
 
 
 def refuse_dots(answer, name):
