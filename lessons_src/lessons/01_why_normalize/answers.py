@@ -5,6 +5,8 @@ import math
 import torch
 from torch.nn import functional as F
 
+from lessonkit.check.declare import instead
+
 from .checks import _CHANGES, _fate, _standardize
 
 
@@ -27,9 +29,13 @@ def two_loops(x):
     return torch.stack([(value - mean) / var**0.5 for value in x])
 
 
+PAPER = {"input": 12.5, "before": 25, "after": 12.5, "std": 0.177}
 ANSWERS = {
     "two_weights": {
-        "right": {"decimals": {"input": 12.5, "before": 25, "after": 12.5, "std": 0.177}}
+        "right": {"decimals": PAPER},
+        "wrong": {
+            "63 for 64": (PAPER | {"std": (2 / 63) ** 0.5}, "std: 0.178174 is not right")
+        },
     },
     "fate": {
         "right": {
@@ -66,9 +72,27 @@ ANSWERS = {
                 lambda x: F.layer_norm(x, x.shape, eps=0.0),
                 "PyTorch's own layer_norm",
             ),
+            "F.group_norm": (
+                lambda x: F.group_norm(x[None], 1, eps=0.0)[0],
+                "PyTorch's own group_norm",
+            ),
+            "a branch on values": (
+                instead(
+                    _standardize, "return centered if deviation == 0 else centered / deviation"
+                ),
+                "torch.vmap",
+            ),
+            "a small spread is none": (
+                instead(_standardize, "return centered / deviation.clamp(min=1e-7)"),
+                "spread 1e-12",
+            ),
+            "wrong for two numbers": (
+                instead(_standardize, "deviation = x.std(correction=int(len(x) == 2))"),
+                "D = 2",
+            ),
             "always five": (
                 lambda x: centered(x) / (centered(x).square().sum() / 5).sqrt(),
-                "small spread",
+                "spread 1e-12",
             ),
         },
     },

@@ -2,11 +2,13 @@
 
 import math
 
-from lessonkit.check.declare import call, draw, exercise, numbers, quiz
+import torch
+
+from lessonkit.check.declare import Probe, call, draw, exercise, numbers, quiz
 
 _GROWS = "A sum of 64 products with random signs grows with the root of 64 only. The mixed products cancel in the mean over the four cases, and the squares do not."
 two_weights = quiz(
-    tolerance=0.002,
+    tolerance=0.001,
     input=(
         12.5,
         {
@@ -165,18 +167,30 @@ def _standardize(x):
     return centered / deviation
 
 
+_ROWS = draw(7, 3, 6)
 standardize = exercise(
     _standardize,
-    # loose, so that an eps passes here and is shown where it can be seen, on the next vector
-    ("the vector 0, 0, 0, 0, 10", numbers(0, 0, 0, 0, 10), {"tolerance": 1e-4}),
-    ("a vector of small spread", draw(2, 6, mean=0.5, scale=1e-3)),
-    # float32 rounds each of 40 numbers of size 100 by 8e-6: two passes lose no more, E[x^2] - E[x]^2 loses 1e-3
-    ("float32 numbers around 100", draw(4, 40, mean=100).float(), {"tolerance": 1e-4}),
+    [
+        # loose, so that an eps passes here and is shown where it can be seen, on the next vector
+        ("the vector 0, 0, 0, 0, 10", numbers(0, 0, 0, 0, 10), {"tolerance": 1e-4}),
+        ("a vector of spread 1e-12", draw(2, 6, scale=1e-12)),
+        # float32 rounds each of 40 numbers of size 100 by 8e-6: two passes lose no more, E[x^2] - E[x]^2 loses 1e-3
+        ("float32 numbers around 100", draw(4, 40, mean=100).float(), {"tolerance": 1e-4}),
+    ],
+    [
+        Probe(
+            "rows mapped by torch.vmap, as section 1.6 does",
+            lambda answer: {
+                "the result": torch.vmap(answer, randomness="different")(_ROWS.clone())
+            },
+            {"z": _ROWS},
+        )
+    ],
     takes={"x": "D"},
-    sizes={"D": (7, 3, 17, 1100)},
+    sizes={"D": (7, 2, 3, 17, 1100)},
     values=("ordinary", "offset", "small", "outlier"),
     tried="small and large vectors, two number types, gradients; constant vectors, 0/0, wait for lesson 3",
-    by_hand=("layer_norm", "batch_norm"),
+    by_hand=("layer_norm", "batch_norm", "group_norm", "instance_norm"),
     wrong="""
     # you divide by the deviation that torch.std takes by default: D - 1 under the root. | Say correction=0.
     deviation = x.std()

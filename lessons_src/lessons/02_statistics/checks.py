@@ -193,6 +193,9 @@ is_layer_norm = judging(
         # reduces axis 1
         mean, deviation = x.mean(1, keepdim=True), x.std(1, correction=0, keepdim=True)
 
+        # reduces the first axis and the last
+        mean, deviation = x.mean((0, -1), keepdim=True), x.std((0, -1), correction=0, keepdim=True)
+
         # reduces all axes but the first
         axes = tuple(range(1, x.dim())) or -1
         mean, deviation = x.mean(axes, keepdim=True), x.std(axes, correction=0, keepdim=True)
@@ -246,6 +249,9 @@ is_layer_norm = judging(
 
     # your x is a single row, so every choice of axes is the last one. | Take three axes.
     x = 5 + 2 * torch.randn(4, generator=g)
+
+    # your x is one sample, or equal ones, and a layer that mixes the samples does the same there. | Take two different ones.
+    x = 5 + 2 * torch.randn(1, 3, 4, generator=g).expand(2, 3, 4)
 
     # your test allows too large a difference. | 1e-3 is enough: atol=1e-3 in torch.allclose.
     return torch.allclose(y, expected, atol=0.19)

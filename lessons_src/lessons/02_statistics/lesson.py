@@ -469,10 +469,10 @@ def is_layer_norm(layer):
     Example: is_layer_norm(first_try) is False.
     layer: takes a float tensor (..., D), which you choose, and returns one of its shape.
     Returns True or False. If the layer raises an error, the check takes that as False.
-    False if it reduces other axes (all, the first, axis 1, all but the first), forgets keepdim,
-    divides by D - 1, leaves a step out, has the wrong sign or a bias, cuts its result off at -1
-    and 1, or gets one number wrong. True if it is at most 1e-4 off F.layer_norm on rows whose
-    variance is 1 or more: choose such rows, and allow a little more.
+    False if it reduces other axes (all, the first, axis 1, all but the first, the first and the
+    last), forgets keepdim, divides by D - 1, leaves a step out, has the wrong sign or a bias,
+    cuts its result off at -1 and 1, or gets one number wrong. True if it is at most 1e-4 off
+    F.layer_norm on rows whose variance is 1 or more: choose such rows, and allow a little more.
     """
     ### BEGIN SOLUTION
     x = 10 * torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(2))  # (B, T, D)

@@ -1,5 +1,7 @@
 """Answers to the exercises of lesson 3."""
 
+import math
+
 import torch
 from torch.nn import functional as F
 
@@ -44,6 +46,14 @@ ANSWERS = {
                 )[0],
                 "PyTorch's own layer_norm",
             ),
+            "nan made 0": (
+                instead(_normalize, "return ((x - mean) / torch.sqrt(var + eps)).nan_to_num()"),
+                "nan in it",
+            ),
+            "a smallest eps": (
+                instead(_normalize, "return (x - mean) / torch.sqrt(var + max(eps, 1e-20))"),
+                "eps = 0",
+            ),
             "no default": (lambda x, eps: _normalize(x, eps), "raised TypeError"),
             "flattens by view": (
                 lambda x, eps=1e-5: _normalize(x.view(-1, x.shape[-1]), eps).view(x.shape),
@@ -64,8 +74,12 @@ ANSWERS = {
             },
         },
         "wrong": {
+            "nan in the row": (BREAKING | {"nan": [math.nan] * 4}, "holds inf or nan before"),
             "too short": (BREAKING | {"nan": [1, 1, 1]}, "at least four numbers"),
-            "no float16 number": (BREAKING | {"zeros": [0, 1e5, 2e5, 3e5]}, "65,504"),
+            "no float16 number": (
+                BREAKING | {"zeros": [0, 1e5, 2e5, 3e5]},
+                "65,504, the largest",
+            ),
             "dots": (BREAKING | {"inf": ...}, "three dots"),
             "nan and inf mixed": (
                 BREAKING | {"nan": [0, 0, 0, 1e-4, -1e-4]},
@@ -96,6 +110,22 @@ ANSWERS = {
             "rounded before the division": (
                 instead(_half, "return (wide - mean).to(x.dtype) / deviation.to(x.dtype)"),
                 "inf",
+            ),
+            "constants in bfloat16": (
+                instead(
+                    _half,
+                    "var = wide.var(-1, correction=0, keepdim=True)\n"
+                    "deviation = (var.detach() if x.dtype == torch.bfloat16 else var).add(eps).sqrt()",
+                ),
+                "On bfloat16 rows: gradient of x",
+            ),
+            "0/0 for one number": (
+                instead(_half, "var = wide.var(-1, keepdim=True) * (1 - 1 / x.shape[-1])"),
+                "one number",
+            ),
+            "a smallest eps": (
+                instead(_half, "deviation = torch.sqrt(var + max(eps, 1e-20))"),
+                "sigma = 1e-12",
             ),
             "all axes but the first": (all_but_the_first, "front axes = 2"),
         },

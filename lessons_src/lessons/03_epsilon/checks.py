@@ -1,5 +1,7 @@
 """Checks of lesson 3: eps under the root, what it does to a variance, half precision."""
 
+import math
+
 import torch
 
 from fromscratch.epsilon import normalize as _normalize
@@ -24,6 +26,7 @@ _OFFSETS = (
     numbers([4096, 4097, 4098, 4099], [8192, 8193, 8194, 8195]).float(),
     {"tolerance": 1e-3},
 )
+_NAN = numbers(1, 2, math.nan, 4)
 _EPSILONS = ({}, {"eps": 0.25}, {"eps": 1e-12}, {"eps": 0.0})
 
 normalize = exercise(
@@ -32,7 +35,8 @@ normalize = exercise(
     ("rows with sigma = 0.001", 1e-3 * draw(32, 2, 3, 5)),
     # square: a lost axis raises nothing here, so that not every RuntimeError (NumPy's) looks like one
     ("eps = 0.25", draw(34, 4, 4), 0.25, {"names": ("x", "eps")}),
-    ("eps = 0 on rows with sigma = 0.001", 1e-3 * draw(37, 2, 3, 5), {"eps": 0.0}),
+    ("eps = 0 on rows with sigma = 1e-12", 1e-12 * draw(37, 2, 3, 5), {"eps": 0.0}),
+    ("a row with nan in it", _NAN, {"gradient": False}),
     _OFFSETS,
     takes={"x": "... D"},
     options=_EPSILONS,
@@ -183,10 +187,12 @@ def _trouble(key, entry):
         row = torch.as_tensor(entry).detach().to(torch.float16).squeeze()
     except (TypeError, ValueError, RuntimeError):
         row = torch.tensor(0)
-    if row.dim() != 1 or len(row) < 4 or not row.isfinite().all():
+    if row.dim() != 1 or len(row) < 4:
+        return "that is no row.", "Give a list of at least four numbers."
+    if not row.isfinite().all():
         return (
-            "that is no row of float16.",
-            "Give a list of at least four numbers, none beyond 65,504.",
+            "your row holds inf or nan before the patient sees it.",
+            "Give ordinary numbers, none beyond 65,504, the largest of float16: the patient is to break them.",
         )
     comes_out, _, lacks = _COMPLAINTS[key]
     out = _normalize(row, 1e-8)
@@ -211,6 +217,7 @@ def _half(x, eps=1e-8):
 
 _HALF = {"tolerance": 2e-3}  # one step of float16 at 2
 _TINY = 2**-15 * numbers([-3, -1, 1, 3], [5, 0, -4, -1]).half()
+_FAINT = (1e-12 * draw(54, 2, 5)).float()
 # exact in bfloat16, their mean 50.90625 is not
 _QUARTERS = [50 + 0.25 * i for i in (0, 1, 2, 3, 4, 5, 6, 8)]
 
@@ -233,6 +240,13 @@ normalize_half = exercise(
         {"tolerance": 1e-2, "gradient": False},
     ),
     ("float16 rows with eps = 0.25", draw(52, 3, 8).half(), {"eps": 0.25} | _HALF),
+    ("bfloat16 rows", draw(53, 3, 8).bfloat16(), {"tolerance": 2e-2}),
+    ("float16 rows of one number", numbers([2], [-0.5]).half(), _HALF),
+    (
+        "float32 rows with sigma = 1e-12",
+        _FAINT,
+        {"eps": 0.0, "tolerance": 1e-5, "gradient": False},
+    ),
     reference=in_float64(_half),
     takes={"x": "... D"},
     options=_EPSILONS,

@@ -497,8 +497,8 @@ def normalize_half(x, eps=1e-8):
 
     Example: the float16 row [-768, -256, 256, 768] gives about [-1.34, -0.45, 0.45, 1.34].
     x: (..., D) float16, bfloat16 or float32. Returns x's shape and dtype.
-    The result is as exact as one rounding at the end allows, for numbers below 1e18. eps is
-    used as it is, 0 as well. Gradients flow through mean and variance.
+    The result is as exact as one rounding at the end allows, for numbers below
+    1e19 / sqrt(D). eps is used as it is, 0 as well. Gradients flow through mean and variance.
     """
     ### BEGIN SOLUTION
     wide = x.float()  # (..., D) float32, where 1e-8 is not 0 and 768 squared fits

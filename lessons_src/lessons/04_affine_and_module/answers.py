@@ -143,6 +143,14 @@ ANSWERS = {
                 lambda x, n, *a, **kw: F.layer_norm(x, _sizes(n), *a, **kw),
                 "PyTorch's own layer_norm",
             ),
+            "nan made 0": (
+                instead(centered_once, "return y.to(x.dtype).nan_to_num()"),
+                "nan in it",
+            ),
+            "a smallest eps": (
+                instead(centered_once, "deviation = torch.sqrt(var + max(eps, 1e-12))"),
+                "eps=0",
+            ),
             "a bias of any shape": (
                 instead(centered_once, "_check_inputs(x, sizes, weight, None)"),
                 "a bias of shape (1,)",
@@ -150,7 +158,7 @@ ANSWERS = {
             "a branch on values": (
                 instead(
                     centered_once,
-                    "return y.to(x.dtype) if y.numel() == 0 or y.isfinite().all().item() else y.nan_to_num()",
+                    "return y.to(x.dtype) if y.numel() == 0 or y.isfinite().all().item() else y.to(x.dtype)",
                 ),
                 "vmap",
             ),

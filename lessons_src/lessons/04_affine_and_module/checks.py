@@ -1,5 +1,6 @@
 """Checks of lesson 4: folding on paper, LayerNorm over any trailing shape, the module, an old checkpoint."""
 
+import math
 from collections.abc import Mapping
 
 import torch
@@ -156,7 +157,15 @@ layer_norm = exercise(
             ),
             # the shape of the first: what is kept by shape shows
             _rows("eps=0.1", (3, 6), (6,), 0.1),
-            _rows("eps=0 and rows of spread 0.01", (3, 6), (6,), 0.0, scale=1e-2),
+            _rows("eps=0 and rows of spread 1e-8", (3, 6), (6,), 0.0, scale=1e-8),
+            _case(
+                "a row with nan in it",
+                numbers(1, 2, math.nan, 4),
+                (4,),
+                _WEIGHT,
+                _BIAS,
+                gradient=False,
+            ),
         ],
         "the formula",
     ),
@@ -605,6 +614,12 @@ layer_norm_module = exercise(
     # eps is not handed on in forward. | Write self.eps there.
     def forward(self, x):
         return layer_norm(x, self.normalized_shape, self.weight, self.bias)
+
+    # gain and bias are multiplied and added by hand, and float32 times half precision is float32. | Hand self.weight and self.bias on, and layer_norm rounds once, at the end.
+    def forward(self, x):
+        z = layer_norm(x, self.normalized_shape, None, None, self.eps)
+        y = z if self.weight is None else z * self.weight
+        return y if self.bias is None else y + self.bias
 
     # weight and bias are not used in forward. | Hand self.weight and self.bias on.
     def forward(self, x):

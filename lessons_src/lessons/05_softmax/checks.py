@@ -5,7 +5,7 @@ import math
 import torch
 from torch.nn import functional as F
 
-from lessonkit.check.declare import draw, exercise, numbers, quiz
+from lessonkit.check.declare import Probe, draw, exercise, numbers, quiz
 
 INF = math.inf
 
@@ -20,26 +20,34 @@ def _softmax(x):
 
 softmax = exercise(
     _softmax,
-    # 1e-12: an eps in the sum shows
-    ("the row 1, 2, 3", numbers(1, 2, 3), {"tolerance": 1e-12}),
-    ("a square matrix", 2 * draw(2, 4, 4)),
-    # float32 numbers around 200 lie 1.5e-5 apart: so coarse is a logarithm of the sum, and no sum of exponentials
-    (
-        "two float32 rows 200 apart",
-        numbers([0, 1, 2], [-200, -199, -197.5], dtype=torch.float32),
-        {"tolerance": 1e-6},
-    ),
-    (
-        "float32 rows with large entries",  # e^100 is inf, e^70 is not: another shift than the mean's shows
-        numbers([0, -1, 0.5, 1, 200], [0, 1, 2, 50, 100], dtype=torch.float32),
-        {"tolerance": 1e-6},
-    ),
-    # a finite number in the place of -inf has to lie far below every entry
-    ("two rows with a masked entry, -inf", numbers([0, -60, -INF], [-30000, -30001, -INF])),
+    [
+        # 1e-12: an eps in the sum shows
+        ("the row 1, 2, 3", numbers(1, 2, 3), {"tolerance": 1e-12}),
+        ("a square matrix", 2 * draw(2, 4, 4)),
+        # float32 numbers around 200 lie 1.5e-5 apart: so coarse is a logarithm of the sum, and no sum of exponentials
+        (
+            "two float32 rows 200 apart",
+            numbers([0, 1, 2], [-200, -199, -197.5], dtype=torch.float32),
+            {"tolerance": 1e-6},
+        ),
+        (
+            "float32 rows with large entries",  # e^90 is inf, and no more so less the mean, or the place
+            numbers([0, -1, 0.5, 1, 200], [0, -1, 0.5, 1, 90], dtype=torch.float32),
+            {"tolerance": 1e-6},
+        ),
+        # a finite number in the place of -inf has to lie far below every entry
+        ("two rows with a masked entry, -inf", numbers([0, -60, -INF], [-3e5, -300001, -INF])),
+    ],
+    [
+        Probe(
+            "the row 0, -60",
+            lambda answer: {"1e26 times the second share": 1e26 * answer(numbers(0, -60))[1]},
+        )
+    ],
     takes={"x": "... D"},
     values=("ordinary", "offset", "small", "outlier", "constant"),
     by_hand=("softmax", "log_softmax", "softmin"),
-    tried="one to five axes, two number types, entries from -30,000 to 10,000, a mask, gradients",
+    tried="one to five axes, two number types, entries from -300,000 to 10,000, a mask, gradients",
     wrong="""
     # exp overflows: in float32 e^89 is already inf, and inf/inf is nan (far below 0 it is 0/0). | Subtract the row's largest entry first.
     shifted = x
@@ -64,6 +72,9 @@ softmax = exercise(
 
     # x.max(-1, ...) returns a pair, the entries and their places. | Take its .values, or x.amax.
     largest = x.max(-1, keepdim=True)
+
+    # x.max(-1, ...) returns the entries first and their places second, and you subtract the places. | Take the first of the two, .values, or x.amax.
+    largest = x.argmax(-1, keepdim=True)
 
     # the largest entry is subtracted below the line only. | Use the same e^(x - max) above it.
     return x.exp() / total
@@ -95,7 +106,7 @@ softmax = exercise(
     # the row is divided by its largest entry: that changes the result. | Subtract it.
     shifted = x / largest
 
-    # clamp hides the overflow: entries beyond the limit become equal. | Subtract the row's largest entry.
+    # clamp cuts entries off: beyond its limit all become equal, and where it has no limit below, a row far below 0 is still 0/0. | Subtract the row's largest entry.
     shifted = x.clamp(-50, 50)
     # or
     shifted = x.clamp(max=80)
@@ -192,7 +203,7 @@ mended_pool = exercise(
     gradient=1,
     tried="a batch of one, equal sizes, scores from -38000 to 800, padding, empty samples, two dtypes, gradients",
     wrong="""
-    # a sample that is all padding is still nan: its largest score is -inf, and -inf - (-inf) is nan. | Set the weights of the padding to 0 after the softmax.
+    # a sample that is all padding is still nan: its largest score is -inf, and -inf - (-inf) is nan. Times 0 it stays nan. | Overwrite the weights of the padding with 0 after the softmax, by masked_fill and by no product.
     weights = shares
 
     # the sample that is all padding gives the mean of its padding: its scores are all equal, and softmax makes them sum to 1. | Set the weights of the padding to 0 after the softmax.

@@ -25,7 +25,13 @@ ANSWERS["channel_stats"] = {
         "the course's own": _channel_stats,
         "all axes but 1": all_axes_but_1,
         "a loop, a list": channel_by_channel,
-    }
+    },
+    "wrong": {
+        "nan in all channels": (
+            lambda x: [s + 0 * x.sum() for s in all_axes_but_1(x)],
+            "one holds nan",
+        )
+    },
 }
 
 

@@ -1,5 +1,7 @@
 """Checks of lesson 6: BatchNorm step by step, on paper and in code."""
 
+import math
+
 import torch
 from torch import nn
 
@@ -25,6 +27,7 @@ channel_stats = exercise(
     ("a single channel, (B, C, T) = (3, 1, 4)", draw(6, 3, 1, 4)),
     # float32, standard deviation 1 around 100: two passes lose nothing, E[x^2] - E[x]^2 loses 1e4 times 2^-24
     ("float32 channels around 100", (100 + draw(5, 64, 6)).float(), {"tolerance": 2e-6}),
+    ("channels of which one holds nan", numbers([1, 2], [3, math.nan]), {"gradient": False}),
     takes={"x": "B C T"},
     returns=("mean", "var"),
     use=lambda answer, sizes, matrix=False: (lambda x: answer(x[..., 0])) if matrix else answer,

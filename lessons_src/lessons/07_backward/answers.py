@@ -146,6 +146,14 @@ ANSWERS = {
                 inputs(1, 4, weight=2 + 0.01 * torch.arange(4.0)),
                 "your gains are (nearly) equal",
             ),
+            "the row of the lesson": (
+                dict(
+                    x=torch.tensor([[0.0, 1, 2, 5]]),
+                    weight=torch.tensor([3.0, 1, 2, -1]),
+                    dy=torch.tensor([[0.0, 7, 2, 3]]),
+                ),
+                "the dy of the cells above",
+            ),
             "a tuple": (tuple(inputs().values()), "not a tuple of 3"),
             "gamma": (
                 dict(gamma=BY_HAND["weight"], x=BY_HAND["x"], dy=BY_HAND["dy"]),
@@ -162,7 +170,7 @@ ANSWERS = {
             ),
             "two features": (inputs(features=2), "at least three features"),
             "nan": (inputs(x=torch.full((3, 5), torch.nan)), "x holds nan"),
-            "constant rows": (inputs(x=torch.ones(3, 5)), "mean(h * x_hat) is (nearly) 0"),
+            "constant rows": (inputs(x=torch.ones(3, 5)), "your rows are (nearly) constant"),
         },
     },
     "layer_norm_function": {

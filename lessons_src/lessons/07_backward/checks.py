@@ -24,6 +24,7 @@ from lessonkit.check.declare import (
     exercise,
     instead,
     kind_of,
+    numbers,
     quiz,
     refuse_dots,
     reject,
@@ -276,6 +277,7 @@ layer_norm_backward = exercise(
 _UNIT = "the standard deviations of your rows are (nearly) 1, so that {}. Take rows of another scale."
 _NOTHING = "{} is (nearly) 0 in your rows, with h = dy * weight: there is nothing to miss."
 _EQUAL = "your gains are (nearly) equal, and one number for the whole row may be before the means as well as in them."
+_FLAT = "beside eps = 1e-5 your rows are (nearly) constant: x_hat is 0, and the term with it. Take numbers that differ."
 _NARROW = "in wide rows one missing term is a small part of dx (about 1 / sqrt(D)). Take fewer features."
 _FORMULAS = {  # how the message calls a wrong formula: its lines, why an input may not show it
     "without the mean term": ("dx = rstd * (h - x_hat * along)", _NOTHING.format("mean(h)")),
@@ -357,10 +359,21 @@ def revealing(answer):
     missed = [what for what, gap in gaps.items() if gap < _OFF * size or gap <= rounding]
     if missed:
         hidden = gaps[missed[0]] > 1e-3 * size and 1 / x.shape[1] < _OFF**2
+        cause = _NARROW if hidden else _FORMULAS[missed[0]][1]
+        if ((x - mean) * rstd).abs().max() < 0.1:
+            cause = _FLAT
         caught = f"{len(gaps) - len(missed)} of {len(gaps)}"
         reject(
             f"{caught} wrong formulas are clearly off, not the one {missed[0]}.",
-            f"Probable cause: {_NARROW if hidden else _FORMULAS[missed[0]][1]}",
+            f"Probable cause: {cause}",
+        )
+    if (
+        x.shape[1] == 4
+        and (weight == numbers(3, 1, 2, -1)).all()
+        and (dy == numbers(0, 7, 2, 3)).any(0).all()
+    ):
+        reject(
+            "These are the gains and the dy of the cells above.", "Choose numbers of your own."
         )
     closest = (min(gaps.values()) / size).item()
     accept(
@@ -375,10 +388,16 @@ def _inputs(seed, *shape):
 
 
 def _telling(value):
-    """What an error says, where its type alone does not tell two mistakes apart; any other value as it is."""
+    """An error by what it says, where its type alone does not tell two mistakes apart; any other value as it is."""
     text = value.text if isinstance(value, Raised) else ""
-    telling = ("incorrect number of gradients", "require grad")
-    return next((words + text.partition(words)[2] for words in telling if words in text), value)
+    telling = (
+        "incorrect number of gradients",
+        "require grad",
+        "invalid gradient",
+        "must match the",
+    )
+    said = next((words + text.partition(words)[2] for words in telling if words in text), "")
+    return replace(value, kind=said, text="") if said else value
 
 
 def _applied(label, *tensors, eps=1e-5):
@@ -438,6 +457,8 @@ layer_norm_function = exercise(
     [
         _applied("3 rows of 5", *_inputs(101, 3, 5)),
         _applied("a (2, 3, 4) tensor with eps=0.1", *_inputs(111, 2, 3, 4), eps=0.1),
+    ],
+    [
         _applied("2 rows of 5, differentiated twice", *_inputs(151, 2, 5), draw(154, 2, 5)),
         Probe("a (7, 11) input", _kept),
     ],
@@ -485,6 +506,22 @@ layer_norm_function = exercise(
 
     # the variance is unbiased (D - 1). | The forward pass divides by D, and so must backward, as mean_and_var does.
     mean, var = x.mean(-1, keepdim=True), x.var(-1, keepdim=True)
+
+    # dx, dweight and dbias are out of order. | The order is that of forward's inputs: dx, dweight, dbias, None.
+    return *[layer_norm_backward(dy, x, mean, rstd, weight)[i] for i in (0, 2, 1)], None
+    # or
+    return *[layer_norm_backward(dy, x, mean, rstd, weight)[i] for i in (1, 0, 2)], None
+
+    # autograd.grad differentiates what it has seen recorded, and in a backward pass nothing is: x is centered there. | Write the formula: layer_norm_backward.
+    return *torch.autograd.grad(layer_norm(x, x.shape[-1:], weight, None, ctx.eps), (x, weight), dy), dy, None
+    # or
+    return *torch.autograd.grad(torch.enable_grad()(layer_norm)(x, x.shape[-1:], weight, None, ctx.eps), (x, weight), dy), dy, None
+
+    # the reduced axis is gone from mean and var. | Say keepdim=True in both.
+    mean, var = x.mean(-1), x.var(-1, correction=0)
+
+    # mean and var are swapped: torch.var_mean gives the variance first, mean_and_var the mean.
+    var, mean = mean_and_var(x)
 
     # mean and rstd are swapped. | layer_norm_backward(dy, x, mean, rstd, weight).
     return *layer_norm_backward(dy, x, rstd, mean, weight), None

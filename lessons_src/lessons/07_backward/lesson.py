@@ -431,8 +431,8 @@ print("mean(h)", h.mean().item(), "  mean(h x_hat)", (h * x_hat).mean().item())
 
 # %% tags=["exercise"] id="ex-7-3"
 # Exercise 7.3 · ●●○○○ · 3 min
-# Choose inputs under which each of six wrong formulas for dx is clearly off (eps = 1e-5), by a
-# margin: norm(wrong - right) >= norm(right) / 5. Example: gains of 1 hide two of the six.
+# Choose inputs of your own under which each of six wrong formulas for dx is off by a margin
+# (eps = 1e-5): norm(wrong - right) >= norm(right) / 5. Example: gains of 1 hide two of the six.
 # x, dy: (B, D), weight: (D,), float32 or float64, D at least 3, at most 1000 numbers in x, none
 # beyond a million.
 # Copy this line and replace the dots:
