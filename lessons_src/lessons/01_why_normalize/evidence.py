@@ -114,7 +114,7 @@ def signals(seed, depth, mean=0.0, width=64):
     x = data.digits_split(0).x_train[:40].flatten(1).double()
     leaf = x.clone().requires_grad_()
     h = leaf
-    for at in range(depth):
+    for _ in range(depth):
         std = (2 / h.shape[1]) ** 0.5
         h = torch.relu(h @ (std * (torch.randn(h.shape[1], width, dtype=h.dtype) + mean)))
     up = torch.randn(h.shape, dtype=h.dtype)
