@@ -7,6 +7,8 @@ prints how many answers were tried, and each that is told something else.
 
 import sys
 
+import numba.cloudpickle
+
 from lessonkit import check, course
 from lessonkit.check import NotYet
 from lessonkit.check.observing import quiet
@@ -51,7 +53,9 @@ def main(number):
     stem = assignment.find(number)
     by_value(stem)
     answers_to = all_answers()[course.lessons()[stem].module]
-    cloudpickle.register_pickle_by_value(sys.modules[f"lessons.{stem}.answers"])
+    for pickles in (cloudpickle, numba.cloudpickle):  # numba writes what it compiles in its own way
+        for name in ("answers", "checks"):
+            pickles.register_pickle_by_value(sys.modules[f"lessons.{stem}.{name}"])
     process, jailed = observer(stem)
     tried, other = 0, []
     for name, answers in answers_to.items():
