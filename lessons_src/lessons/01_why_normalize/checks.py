@@ -14,9 +14,7 @@ two_weights = quiz(
         {
             25: "That is the sum of 9 and 16. | Divide it by 2.",
             3.5: "Square 3 and 4 first, then take the mean.",
-            **dict.fromkeys(
-                (3.54, math.sqrt(12.5)), "That is the rms. The mean square has no root."
-            ),
+            3.54: "That is the rms. The mean square has no root.",
         },
     ),
     before=(
@@ -24,7 +22,6 @@ two_weights = quiz(
         {
             100: "That is the sum of the four squares. | Divide it by 4.",
             49: "That is the first case. | Take the mean over all four.",
-            5: "That is the rms. The mean square has no root.",
             0: "That is the mean of the sums. | Square each one first.",
             12.5: "There are four cases: 49, 1, 1, 49. What is their mean?",
         },
@@ -41,17 +38,14 @@ two_weights = quiz(
         math.sqrt(2 / 64),
         {
             1: "That is for two inputs. With 64 the matrix adds 64 squares. | 64 std^2 / 2 must be 1.",
-            2 / 64: "That is its square, the variance. | Take the root.",
             0.125: "That keeps the mean square through the matrix. Then ReLU halves it. | 64 std^2 / 2 must be 1.",
             128
             ** -0.5: "ReLU takes half of the mean square away, so the weights are larger than 1/8, not smaller.",
             **dict.fromkeys(
-                (1.4, 1.41, math.sqrt(2), 1.42),
-                "That is the weight scale, std times the root of 64.",
+                (1.4, 1.41, math.sqrt(2)), "That is the weight scale, std times the root of 64."
             ),
             1 / 64: _GROWS,
             0.18: "Give one more digit.",
-            8 / math.sqrt(2): "Upside down: more inputs need smaller weights.",
         },
     ),
 )
@@ -192,29 +186,19 @@ standardize = exercise(
     tried="small and large vectors, two number types, gradients; constant vectors, 0/0, wait for lesson 3",
     by_hand=("layer_norm", "batch_norm", "group_norm", "instance_norm"),
     wrong="""
-    # you divide by the deviation that torch.std takes by default: D - 1 under the root. | Say correction=0.
-    deviation = x.std()
-
     # divide by the standard deviation, the root of the variance.
     deviation = x.var(correction=0)
+    # or
+    deviation = x.var()
 
     # the mean is still in it. | Subtract it from x before you divide.
     return x / deviation
-
-    # divide by the standard deviation, the root of the variance, and take correction=0: D, not D - 1.
-    deviation = x.var()
-
-    # the spread is still what it was. | Divide by the standard deviation.
-    return centered
 
     # the spread is the root of the mean square after the mean is gone, of x - mean, not of x.
     deviation = x.square().mean().sqrt()
 
     # brackets are missing: division comes before subtraction. | (x - mean) / deviation.
     return x - mean / deviation
-
-    # this vector has length 1. Its rms should be 1. | Divide by the root of the mean square, not of the sum.
-    deviation = centered.norm()
 
     # you map x to the range 0 to 1. Asked is mean 0 and standard deviation 1.
     return (x - x.min()) / (x.max() - x.min())

@@ -18,26 +18,11 @@ mean_and_var = exercise(
     returns=("mean", "var"),
     tried="one to five axes, two number types, rows around 100, gradients",
     wrong="""
-    # the variance is divided by D - 1 (torch.var's default). | Say correction=0.
-    var = x.var(-1, keepdim=True)
-
-    # the reduced axis is gone. | Say keepdim=True in both, so that x - mean broadcasts.
-    mean, var = x.mean(-1), x.var(-1, correction=0)
-    # or
-    mean = x.mean(-1)
-    var = ((x - mean) ** 2).mean(-1)
-
     # keepdim=True is missing in the mean, so its reduced axis is gone. | Say it in both.
     mean = x.mean(-1)
 
     # keepdim=True is missing in the variance, so its reduced axis is gone. | Say it in both.
     var = x.var(-1, correction=0)
-
-    # you reduce the first axis, across the samples of the batch. | LayerNorm reduces the last one, -1.
-    mean, var = x.mean(0, keepdim=True), x.var(0, correction=0, keepdim=True)
-
-    # you reduce axis 1. That is the last axis of a matrix only. | -1 is the last axis of every tensor.
-    mean, var = x.mean(1, keepdim=True), x.var(1, correction=0, keepdim=True)
 
     # one mean for the whole tensor. Every row needs its own. | Reduce axis -1 only.
     mean, var = x.mean(), x.var(correction=0)
@@ -48,9 +33,7 @@ mean_and_var = exercise(
     axes = tuple(range(1, x.dim())) or -1
     mean, var = x.mean(axes, keepdim=True), x.var(axes, correction=0, keepdim=True)
 
-    # var is the standard deviation, the root of the variance. | Leave the root away.
-    var = x.std(-1, correction=0, keepdim=True)
-    # or
+    # var is the standard deviation, the root of the variance, with D - 1 under it. | x.var(-1, correction=0, keepdim=True).
     var = x.std(-1, keepdim=True)
 
     # the sums are divided by 6, which is the width of our first word. | Divide by x.shape[-1].
@@ -59,12 +42,6 @@ mean_and_var = exercise(
 
     # the variance is the mean of the squares of x. | Subtract the mean before you square.
     var = (x * x).mean(-1, keepdim=True)
-
-    # var is the sum of the squared distances. | Divide it by D: take their mean.
-    var = (centered * centered).sum(-1, keepdim=True)
-
-    # mean and var are swapped. | Return mean first.
-    return var, mean
 
     # the distances are averaged without being squared, and they sum to 0. | Square each one, then average.
     var = centered.mean(-1, keepdim=True)
@@ -77,9 +54,6 @@ mean_and_var = exercise(
 
     # E[x^2] - E[x]^2 loses digits when the mean is large compared with the standard deviation. | Subtract the mean first, then square.
     var = (x * x).mean(-1, keepdim=True) - mean * mean
-
-    # x.var(-1, True) means unbiased=True, not keepdim. | Name them: keepdim=True, correction=0.
-    var = x.var(-1, True)
     """,
 )
 
@@ -92,15 +66,12 @@ divisor = quiz(
         {
             4: "That is divided by D = 6.",
             24: "That is the sum of the squared distances. | Divide it by D - 1.",
-            math.sqrt(24 / 5): "That is the standard deviation, the root of the variance.",
         },
     ),
     percent=(
         100 * (1 - _KEPT),
         {
-            100 * _KEPT: "So much is left. Asked is how much is missing.",
             _KEPT: "So much is left, as a share. Asked is how many percent are missing.",
-            1 - _KEPT: "That is a share, not percent.",
             **dict.fromkeys(
                 (25, 100 / 3),
                 "The variances differ by that. A row is divided by the root of its variance.",

@@ -46,9 +46,6 @@ normalize = exercise(
     # eps is added to the deviation: a row with sigma = 0.001 comes out 3.3 times too large. | Add it to the variance, under the root.
     return (x - mean) / (torch.sqrt(var) + eps)
 
-    # eps is added to the deviation, and the variance is divided by D - 1. | eps under the root, and correction=0.
-    return (x - mean) / (x.std(-1, keepdim=True) + eps)
-
     # the variance is divided by D - 1. | Say correction=0, or take mean_and_var of lesson 2.
     mean, var = x.mean(-1, keepdim=True), x.var(-1, keepdim=True)
 
@@ -73,14 +70,8 @@ normalize = exercise(
     # an eps of 0 is replaced: `eps or …` cannot tell 0 from nothing. | Use the argument as it is.
     return (x - mean) / torch.sqrt(var + (eps or 1e-5))
 
-    # you reduce the first axis, across the samples. | LayerNorm reduces the last one, -1.
-    mean, var = x.mean(0, keepdim=True), x.var(0, correction=0, keepdim=True)
-
     # you reduce axis 1. That is the last axis of a matrix only. | -1 is the last axis of every tensor.
     mean, var = x.mean(1, keepdim=True), x.var(1, correction=0, keepdim=True)
-
-    # one mean for the whole tensor. Every row needs its own. | Reduce axis -1.
-    mean, var = x.mean(), x.var(correction=0)
 
     # the mean is not subtracted.
     return x / torch.sqrt(var + eps)
@@ -96,9 +87,6 @@ normalize = exercise(
 
     # E[x^2] - E[x]^2 loses all digits when the mean is far larger than sigma (section 3.6). | Subtract the mean, then square.
     mean, var = x.mean(-1, keepdim=True), (x * x).mean(-1, keepdim=True) - x.mean(-1, keepdim=True) ** 2
-
-    # the reduced axis is gone, so that x - mean cannot line up. | Say keepdim=True in both.
-    mean, var = x.mean(-1), x.var(-1, correction=0)
     """,
 )
 
@@ -107,9 +95,7 @@ eps_on_paper = quiz(
     variance=(
         1 / 4,
         {
-            0.5: "Each number is 2/4 of what it is at eps = 0. That is the share of the deviation, the variance is its square.",
             1: "That is what comes out at eps = 0. At eps = 12 the same numbers are divided by 4, not by 2.",
-            3 / 4: "12/16 is what eps takes away. What is left?",
             1 / 3: "That is v/eps. Under the root stands v + eps, 4 + 12.",
         },
     ),
@@ -127,7 +113,6 @@ eps_on_paper = quiz(
             8
             / 17: "If all numbers are doubled, their squares become four times as large, and so does the variance.",
             4 / 13: "That is the variance for x itself. What is the variance of 2 * x?",
-            4 / 5: "The deviation comes out as 4/5. The variance is its square.",
         },
     ),
 )
@@ -264,13 +249,6 @@ normalize_half = exercise(
     var = (wide - mean).square().mean(-1, keepdim=True)
     # or
     deviation = torch.sqrt(var.to(x.dtype) + eps)
-
-    # a larger eps stops the nan and changes the function: eps belongs to the weights. | Keep it, and compute in float32, where 1e-8 is not 0.
-    wide = x
-    deviation = torch.sqrt(var + 1e-5)
-    # or
-    wide = x
-    deviation = torch.sqrt(var + max(eps, 1e-5))
 
     # the arithmetic is right, but eps is replaced by 1e-5: it belongs to the weights. | Pass the argument eps on.
     deviation = torch.sqrt(var + 1e-5)

@@ -266,9 +266,6 @@ layer_norm = exercise(
     # eps is added to the deviation. It belongs to the variance, under the root. | torch.sqrt(var + eps).
     deviation = torch.sqrt(var) + eps
 
-    # two slips in one line: std divides by D - 1, and eps belongs under the root. | torch.sqrt(var + eps), where var divides by D.
-    deviation = c.std(axes, keepdim=True) + eps
-
     # brackets are missing: eps is added to the quotient, not to the variance.
     x_hat = c / torch.sqrt(var) + eps
 
@@ -308,14 +305,6 @@ layer_norm = exercise(
     # the first len(normalized_shape) axes are normalized. | Count from the end: tuple(range(-k, 0)).
     axes = tuple(range(len(sizes)))
 
-    # the reduced axes are gone and the rows no longer fit. | keepdim=True is missing: say it in both means.
-    mean, c = z.mean(axes), z - z.mean(axes)
-    var = (c * c).mean(axes)
-    # or
-    mean, c = z.mean(axes), z - z.mean(axes)
-    # or
-    var = (c * c).mean(axes)
-
     # what is divided is x, with its mean still in it. | Subtract the mean first: (x - mean) / deviation.
     x_hat = z / deviation
 
@@ -342,9 +331,6 @@ layer_norm = exercise(
 
     # weight and bias are not used.
     y = x_hat
-    y = y if bias is None else y
-
-    # the bias is not added.
     y = y if bias is None else y
 
     # is there an `if weight:`? A tensor of several numbers is neither true nor false. | Ask `weight is None`.
@@ -387,9 +373,6 @@ layer_norm = exercise(
     # gain and bias are rounded to x's half precision before they are used. | Use them as they come, beside the float32 rows.
     y = x_hat if weight is None else x_hat * weight.to(x.dtype)
     y = y if bias is None else y + bias.to(x.dtype)
-
-    # the result stays float32: a float32 gain times a bfloat16 x_hat is float32, too. | Give the result x's dtype at the end: y.to(x.dtype).
-    return y
     """
     },
 )
@@ -724,12 +707,6 @@ translated = exercise(
     new_gain = tensor - 1
     # or
     new_gain = 1 - tensor
-
-    # an entry changes its dtype. | Leave it as it is: 1 + tensor keeps it, also in half precision.
-    new_gain = 1 + tensor.float()
-
-    # the tensors of state itself are changed, by an operation in place. | Write 1 + tensor.
-    new_gain = tensor.add_(1)
 
     # 1 is added to the offsets, too. They are added to x_hat as they are.
     new_offset = 1 + tensor

@@ -57,18 +57,8 @@ softmax = exercise(
     # or
     shifted, total = x, x.exp().sum(-1)
 
-    # maximum and sum have lost their axis and meet the wrong rows. | Say keepdim=True in both.
-    largest, shifted = x.amax(-1), x - x.amax(-1)
-    total = e.sum(-1)
-
     # the maximum has lost its axis and meets the wrong rows. | Say keepdim=True in the maximum.
     largest = x.amax(-1)
-
-    # you reduce the first axis, across the samples. | Maximum and sum are over the last axis, -1.
-    largest, total = x.amax(0, keepdim=True), (x - x.amax(0, keepdim=True)).exp().sum(0, keepdim=True)
-
-    # you reduce axis 1. That is the last axis of a matrix only; -1 is the last axis of every tensor.
-    largest = x.amax(1, keepdim=True)
 
     # x.max(-1, ...) returns a pair, the entries and their places. | Take its .values, or x.amax.
     largest = x.max(-1, keepdim=True)
@@ -133,12 +123,11 @@ shift_and_scale = quiz(
 
 _SQUARE = "Both parts of the quotient rule stand over S^2, which is 25."
 _BELOW = "That is the share itself. S grows, too, so the quotient rule takes something away from u' / S."
-_GROWS = "A share grows with its own entry: u' S is more than u S'."
 _SAME = "That is {0} · {0}. The rule puts e^x1 · e^x2 over S²."
 
 
 def _own(share):
-    return 6 / 25, {share: _BELOW, 6 / 5: _SQUARE, -6 / 25: _GROWS}
+    return 6 / 25, {share: _BELOW, 6 / 5: _SQUARE}
 
 
 _OTHER = (
@@ -146,7 +135,6 @@ _OTHER = (
     {
         0: "e^x of this share does not depend on that entry. But S does, and it stands below the line.",
         -6 / 5: _SQUARE,
-        6 / 25: "That entry makes S grow, so this share becomes smaller.",
         -4 / 25: _SAME.format("p2"),
         -9 / 25: _SAME.format("p1"),
     },

@@ -59,12 +59,6 @@ channel_stats = exercise(
     # one mean for everything. Each channel needs its own.
     rows = x.flatten()
 
-    # the reduced axes are kept. Wanted is the shape (C,). | Drop keepdim, or squeeze.
-    return mean, var
-    # or
-    axes = [axis for axis in range(x.dim()) if axis != 1]
-    return x.mean(axes, keepdim=True), x.var(axes, correction=0, keepdim=True)
-
     # only T is reduced: after transpose(0, 1), B and T are still two axes. | Join them, with flatten(1).
     rows = x.transpose(0, 1)
 
@@ -73,9 +67,6 @@ channel_stats = exercise(
 
     # the variance is divided by n - 1 (torch.var's default). BatchNorm's forward pass divides by n.
     return mean.squeeze(-1), rows.var(-1)
-
-    # mean and var are swapped. | Return mean first.
-    return var.squeeze(-1), mean.squeeze(-1)
 
     # var is the standard deviation. | Leave the root away.
     return mean.squeeze(-1), var.squeeze(-1).sqrt()

@@ -44,7 +44,6 @@ gradients_on_paper = quiz(
     dvar=(
         1,
         {
-            -1: "The sign. A larger variance makes rstd smaller.",
             2: "Is there a ½ in front, and is the exponent -3/2? It goes down by 1, and 4 to the power of -3/2 is 1/8.",
             4: "The exponent goes down by 1, from -1/2 to -3/2. You have kept it.",
             -0.0625: "This is the derivative at the arrow. Multiply it by what arrives at rstd.",
@@ -79,7 +78,6 @@ gradients_on_paper = quiz(
     dmean=(
         -4,
         {
-            4: "The sign: the mean is subtracted, so its arrow says -1.",
             -1: "This is a mean. Four arrows leave the box of the mean, so what comes back is added.",
             (
                 1,
@@ -92,7 +90,6 @@ gradients_on_paper = quiz(
     dx=(
         (-2, 2, 1, -1),
         {
-            (-1, 3, 2, 0): _ALONE.format("centered", "x", "the mean"),
             (
                 -5,
                 -1,
@@ -220,13 +217,6 @@ layer_norm_backward = exercise(
 
     # the means are taken over all rows at once. Each row has its own. | mean(-1, keepdim=True) takes one for each row.
     mean_h, along = h.mean(), (h * x_hat).mean()
-
-    # a mean over the row has lost its axis. | Say keepdim=True in both.
-    mean_h, along = h.mean(-1), (h * x_hat).mean(-1)
-    # or
-    mean_h = h.mean(-1)
-    # or
-    along = (h * x_hat).mean(-1)
 
     # mean and rstd are treated as constants: both subtracted terms are missing.
     dx = rstd * h
@@ -474,9 +464,6 @@ layer_norm_function = exercise(
     # or
     x = x - x.mean(-1, keepdim=True).detach()
     return *layer_norm_backward(dy, x, mean.detach(), rstd.detach(), weight), None
-
-    # backward runs without a tape (no_grad or detach), so there is no second derivative.
-    return *torch.no_grad()(layer_norm_backward)(dy, x, mean, rstd, weight), None
 
     # backward returns three gradients, and forward took four inputs. | For eps, which needs none, return None.
     return layer_norm_backward(dy, x, mean, rstd, weight)
