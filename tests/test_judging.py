@@ -385,7 +385,7 @@ RELATED = [  # (check, answer, what is told)
     (
         LAYER_NORM,
         instead(right, "centered = wide"),
-        "It is what comes out with `wide` in the place of `wide - wide.mean(",
+        "It is what a right answer gives when one step of it becomes `wide`",
     ),
     (NORM, instead(Layer, "return right(x, -self.weight)"), "Your output is the right one with the other sign."),
     (NORM, instead(Layer, "return right(x, 1 + self.weight)"), "It is as if weight were 1 + weight."),

@@ -194,5 +194,5 @@ def slips(right):
         yield told, lambda make=make: again(make())
     for _, old, new, source in mutants(source_of(plain)):
         if max(len(old), len(new)) < 70 and "\n" not in old + new:
-            told = f"It is what comes out with `{new}` in the place of `{old}`."
+            told = f"It is what a right answer gives when one step of it becomes `{new}`. Look at that step in yours."
             yield told, lambda source=source: again(made(plain, source))
