@@ -145,9 +145,6 @@ fate = exercise(
     # a number of size 10^308 and more is no float any more, and ** raises OverflowError. | Compare logarithms: depth * math.log10(factor) with -2 and 2.
     power_of_ten = math.log10(factor**depth) if factor**depth else -999
 
-    # is the return missing at the end, or is one of the three cases left out?
-    return "explodes" if power_of_ten > 2 else None
-
     # the three words to return are "dies", "lives" and "explodes", letter by letter.
     return "Explodes" if power_of_ten > 2 else "Lives"
     """,

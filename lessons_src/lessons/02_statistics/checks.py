@@ -141,17 +141,8 @@ def _is_layer_norm(layer):
 
 _TIGHT = "Your test allows too little for rounding and epsilon. | Allow 1e-3: atol=1e-3 in torch.allclose."
 _OFF = "a right layer that is 9e-5 off"
-is_layer_norm = judging(
-    _is_layer_norm,
-    accepts={
-        "F.layer_norm over the last axis": lambda x: F.layer_norm(x, x.shape[-1:]),
-        "a right layer without epsilon": _layer,
-        _OFF: lambda x: F.layer_norm(x, x.shape[-1:]) + 9e-5,
-    },
-    why={_OFF: lambda seen: _TIGHT if seen.get("the verdict") is False else ""},
-    refuses=misconceptions(
-        _layer,
-        """
+_FAULTS = {  # {what a test lacks that lets a layer pass: the layers}
+    "Your x has too few axes, or samples that are alike: take three axes, two different samples.": """
         # takes one mean and one deviation of the whole tensor, and divides by one number less
         mean, deviation = x.mean(), x.std()
 
@@ -173,7 +164,8 @@ is_layer_norm = judging(
 
         # lacks keepdim
         mean, deviation = x.mean(-1), x.std(-1, correction=0)
-
+        """,
+    "Is 1e-3 all that is allowed, at few features, on each number, whatever its sign?": """
         # divides by D - 1
         deviation = x.std(-1, keepdim=True)
 
@@ -200,11 +192,27 @@ is_layer_norm = judging(
 
         # gets a single number wrong
         return y + (torch.arange(y.numel()) == y.numel() - 1).reshape(y.shape)
-
+        """,
+    "Rows of two features always become -1 and 1. Take three or more.": """
         # cuts its result off at -1 and 1
         return y.clamp(-1, 1)
         """,
-    ),
+}
+_WRONG = {
+    f"a layer that {layer.cause}": (layer.answer, why)
+    for why, text in _FAULTS.items()
+    for layer in misconceptions(_layer, text)
+}
+is_layer_norm = judging(
+    _is_layer_norm,
+    accepts={
+        "F.layer_norm over the last axis": lambda x: F.layer_norm(x, x.shape[-1:]),
+        "a right layer without epsilon": _layer,
+        _OFF: lambda x: F.layer_norm(x, x.shape[-1:]) + 9e-5,
+    },
+    refuses={label: layer for label, (layer, _) in _WRONG.items()},
+    why={label: why for label, (_, why) in _WRONG.items()}
+    | {_OFF: lambda seen: _TIGHT if seen.get("the verdict") is False else ""},
     wrong="""
     # True and False are swapped: True says that the layer is right.
     return not torch.allclose(y, expected, atol=1e-3)
@@ -214,21 +222,6 @@ is_layer_norm = judging(
 
     # your x has rows that are (nearly) constant, on which epsilon decides. | Take rows whose variance is 1 or more.
     x = torch.ones(2, 3, 4)
-
-    # your x is a matrix. There axis 1 is the last axis, and so are all axes but the first. | Take three axes.
-    x = 5 + 2 * torch.randn(3, 4, generator=g)
-
-    # your x is a single row, so every choice of axes is the last one. | Take three axes.
-    x = 5 + 2 * torch.randn(4, generator=g)
-
-    # your x is one sample, or equal ones, and a layer that mixes the samples does the same there. | Take two different ones.
-    x = 5 + 2 * torch.randn(1, 3, 4, generator=g).expand(2, 3, 4)
-
-    # your test allows too large a difference. | 1e-3 is enough: atol=1e-3 in torch.allclose.
-    return torch.allclose(y, expected, atol=0.19)
-
-    # your x holds whole numbers, of which torch takes no mean. | Write 24.0 in place of 24, or x.float().
-    x = torch.arange(24).reshape(2, 3, 4)
 
     # your test does not look at the values that come out. | Compare them with F.layer_norm's.
     return y.shape == x.shape
@@ -254,16 +247,10 @@ is_layer_norm = judging(
     # or
     return torch.allclose(y[0], expected[0], atol=1e-3)
 
-    # a difference below zero is a difference, too. | Take .abs() before .max().
-    return bool((y - expected).max() < 1e-3)
-
     # your answer has a verdict for each number. | Take them together: .all().
     return (y - expected).abs() < 1e-3
 
     # your answer is the difference, not a verdict. | Compare it with what you allow: True or False.
     return (y - expected).abs().max()
-
-    # rows of two features always become -1 and 1, so values that are cut off do not show. | Take three features or more.
-    x = torch.arange(12.0).reshape(2, 3, 2) ** 2
     """,
 )

@@ -352,10 +352,6 @@ layer_norm = exercise(
     y = x_hat if weight is None or bias is None else x_hat * weight
     y = y if weight is None or bias is None else y + bias
 
-    # weight=None or bias=None is not handled. | Multiply and add only what is not None.
-    y = x_hat * weight
-    y = y + bias
-
 
     # float16 is not widened: squares over 65,504 overflow in it. | Compute in float32, and go back to x's dtype at the end.
     z = x.float() if x.dtype == torch.bfloat16 else x
@@ -562,33 +558,13 @@ layer_norm_module = exercise(
     def extra_repr(self):
         return f"{self.normalized_shape}, eps={self.eps}"
 
-    # the parameters have other names. PyTorch calls them weight and bias; with other names no checkpoint can be exchanged.
-    parameters = {"gamma": elementwise_affine, "beta": elementwise_affine and bias}
-    def forward(self, x):
-        return layer_norm(x, self.normalized_shape, self.gamma, self.beta, self.eps)
-    def extra_repr(self):
-        return f"{self.normalized_shape}, eps={self.eps}"
-
     # weight and bias are plain tensors, so no optimizer, no .to() and no state_dict sees them. | Wrap each in nn.Parameter.
     parameter = torch.full(self.normalized_shape, float(name == "weight"), device=device, dtype=dtype)
     def register_parameter(self, name, parameter):
         return setattr(self, name, parameter)
 
-    # a plain tensor is registered, and an optimizer sees nn.Parameters only. | Wrap it: nn.Parameter(torch.empty(...)).
-    parameter = torch.empty(self.normalized_shape, device=device, dtype=dtype)
-
-    # self.name is one attribute, called "name". | self.register_parameter(name, parameter) takes the name from the loop.
-    def register_parameter(self, name, parameter):
-        return super().register_parameter("name", parameter)
-
     # nn.Parameter wraps a tensor, and got something else, the sizes perhaps. | nn.Parameter(torch.empty(self.normalized_shape, device=device, dtype=dtype)).
     parameter = nn.Parameter(self.normalized_shape)
-
-    # the parameters have the last size only. Their shape is the whole normalized_shape.
-    parameter = nn.Parameter(torch.empty(self.normalized_shape[-1:], device=device, dtype=dtype))
-
-    # device and dtype are ignored. | Hand both on where the parameters are made.
-    parameter = nn.Parameter(torch.empty(self.normalized_shape))
 
     # the sizes are read off x, so that the layer does not know what it normalizes, and without parameters takes any x. | Hand on self.normalized_shape.
     def forward(self, x):
@@ -604,11 +580,10 @@ layer_norm_module = exercise(
         y = z if self.weight is None else z * self.weight
         return y if self.bias is None else y + self.bias
 
-    # weight and bias are not used in forward. | Hand self.weight and self.bias on.
+    # weight and bias are not used in forward. | Hand self.weight, self.bias and self.eps on.
     def forward(self, x):
         return layer_norm(x, self.normalized_shape, None, None, self.eps)
-
-    # weight, bias and eps are not used in forward. | Hand all three on: self.weight, self.bias, self.eps.
+    # or
     def forward(self, x):
         return layer_norm(x, self.normalized_shape)
 
@@ -714,15 +689,6 @@ translated = exercise(
     # weight and bias are swapped: the gain becomes the weight, the offset the bias.
     names = {"gain": "bias", "offset": "weight"}
 
-    # what comes before the last part of a name is lost, so all layers share one name.
-    place, dot, last = "", "", key.rpartition(".")[2]
-
-    # a dot is put before a name that has none: ".weight" in place of "weight". | Write place + dot.
-    place, dot, last = key.rpartition(".")[0], ".", key.rpartition(".")[2]
-
-    # the other entries are lost. The linear layers need theirs: hand them on.
-    del new_state[key]
-
     # a name is changed that only contains the words. | Look at the last part of a name, after its last dot.
     return {k.replace("gain", "weight").replace("offset", "bias"): 1 + t if "gain" in k else t for k, t in state.items()}
     # or
@@ -745,8 +711,5 @@ translated = exercise(
 
     # state itself is filled, and the old names stay in it. | Make a new dictionary.
     new_state, state = state, dict(state)
-
-    # the old names are still there, next to the new ones. | Start from an empty dictionary.
-    new_state = dict(state)
     """,
 )

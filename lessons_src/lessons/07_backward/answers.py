@@ -127,6 +127,14 @@ ANSWERS = {
                 ),
                 "expected",
             ),
+            "brackets and a sign": (
+                instead(_backward, "dx = rstd * h - mean_h + x_hat * along"),
+                "Your dx is - mean(h) + x_hat mean(h x_hat) + rstd h, with",
+            ),
+            "sums for means, of dy": (
+                instead(_backward, "h = dy\nmean_h = dy.sum(-1, keepdim=True)"),
+                "- 5 rstd mean(dy)",
+            ),
             "two of three": (lambda *a: _backward(*a)[:2], "expected dx and dweight and dbias"),
             "by autograd": (with_the_right_eps, "PyTorch's own grad"),
         },

@@ -5,6 +5,7 @@ The gradients of a backward function are compared as total derivatives: mean and
 Formulas that agree for every x agree in them too, however they treat a mean that is not the mean of x.
 """
 
+import functools
 from dataclasses import replace
 
 import torch
@@ -131,6 +132,32 @@ def _up_to(i, probes):
     return [replace(probe, reads=reads) for probe in probes], _RETURNS[i]
 
 
+def _terms(dy, x, weight, seen):
+    """Say what sum of a formula's parts a wrong dx is; "" where it is none, or the rows are too few to tell."""
+    (mean, rstd), m = _stats(x, 1e-5), lambda rows: rows.mean(-1, keepdim=True)
+    x_hat, h = (x - mean) * rstd, dy * weight
+    bare = {"h": h, "mean(h)": m(h), "x_hat mean(h x_hat)": x_hat * m(h * x_hat)}
+    also = {"mean(dy)": m(dy), "x_hat mean(dy x_hat)": x_hat * m(dy * x_hat)}
+    in_front = bare | also | {"dy": dy, "mean(h x_hat)": m(h * x_hat)}
+    in_front["x_hat mean(h)"] = x_hat * m(h)
+    in_front |= {f"weight {name}": weight * part for name, part in also.items()}
+    in_front["rstd x_hat mean(h x_hat)"] = rstd * bare["x_hat mean(h x_hat)"]
+    parts = bare | {f"rstd {name}": rstd * part for name, part in in_front.items()}
+    dx = seen.get("dx")
+    if not torch.is_tensor(dx) or dx.shape != x.shape or len(parts) > x.numel() / 2:
+        return ""
+    columns = torch.stack([part.expand(x.shape).flatten() for part in parts.values()], 1)
+    factors = torch.linalg.lstsq(columns, dx.nan_to_num().flatten()[:, None]).solution.flatten()
+    if not torch.allclose(columns @ factors, dx.flatten(), atol=1e-9):
+        return ""
+    told = [
+        f"{'-' if factor < 0 else '+'} {'' if abs(abs(factor) - 1) < 1e-6 else f'{abs(factor):.3g} '}{name}"
+        for factor, name in zip(factors.tolist(), parts, strict=True)
+        if abs(factor) > 1e-6
+    ]
+    return f"Your dx is {' '.join(told).removeprefix('+ ') or 0}, with h = dy * weight. Compare it with the formula term by term."
+
+
 def _from_statistics(label, seed, *shape, scale=1.0, mean=0.0):
     dy, x, weight = (
         draw(seed, *shape),
@@ -138,14 +165,15 @@ def _from_statistics(label, seed, *shape, scale=1.0, mean=0.0):
         draw(seed + 1, shape[-1]),
     )
     names = ("dy", "x", "mean", "rstd", "weight")
+    terms = functools.partial(_terms, dy, x, weight)
     probe = call(
         label, dy, x, *_stats(x, 1e-5), weight, names=names, returns=_RETURNS, gradient=False
     )
-    return replace(probe, shown={"dy": dy, "x": x, "weight": weight})
+    return replace(probe, shown={"dy": dy, "x": x, "weight": weight}, why=terms)
 
 
 _ROWS = [
-    _from_statistics("3 rows of 5", 31, 3, 5, scale=3, mean=2),
+    _from_statistics("6 rows of 5", 31, 6, 5, scale=3, mean=2),
     _from_statistics("a (2, 3, 4) tensor", 41, 2, 3, 4, mean=-1),
 ]
 layer_norm_backward = exercise(
@@ -171,71 +199,14 @@ layer_norm_backward = exercise(
     # dweight is still None. | Write its line, and run the check again.
     return dx, None, dbias
 
-    # the mean term is missing: a part that all entries of h share must be taken off. Look: your dx does not sum to 0 in a row.
-    dx = rstd * (h - x_hat * along)
-
-    # the variance term is missing, or is 0 because mean(x_hat) is a factor of it: the part of h along x_hat must be taken off. | x_hat * mean(h * x_hat).
-    dx = rstd * (h - mean_h)
-
-    # the gain is missing in dx. | h = dy * weight takes the place of dy, in all three terms.
-    h = dy
-
-    # the gain is missing in a mean. | h = dy * weight takes the place of dy, in all three terms.
-    mean_h, along = dy.mean(-1, keepdim=True), (dy * x_hat).mean(-1, keepdim=True)
-    # or
-    mean_h = dy.mean(-1, keepdim=True)
-    # or
-    along = (dy * x_hat).mean(-1, keepdim=True)
-
-    # the gain is taken out of a mean, and it differs along the row. | mean(h), with h = dy * weight.
-    mean_h = weight * dy.mean(-1, keepdim=True)
-
-    # sums stand where means belong. | Divide each term by D.
-    mean_h, along = h.sum(-1, keepdim=True), (h * x_hat).sum(-1, keepdim=True)
-    # or
-    along = (h * x_hat).sum(-1, keepdim=True)
-
-    # x_hat is missing inside the mean of the variance term. | mean(h * x_hat), not mean(h).
-    along = h.mean(-1, keepdim=True)
-
-    # x_hat stands in the variance term twice: inside the mean and once more as a factor. The second is missing.
-    dx = rstd * (h - mean_h - along)
-
-    # the factor rstd in front is missing.
-    dx = h - mean_h - x_hat * along
-
-    # rstd stands in front of the first term only. It multiplies all three. | Brackets.
-    dx = rstd * h - mean_h - x_hat * along
-
-    # a term is added. Both are taken off.
-    dx = rstd * (h + mean_h + x_hat * along)
-    # or
-    dx = rstd * (h - mean_h + x_hat * along)
-
     # the means run over the rows (axis 0), as in BatchNorm. | LayerNorm's run over the features, axis -1.
     mean_h, along = h.mean(0, keepdim=True), (h * x_hat).mean(0, keepdim=True)
 
     # the means are taken over all rows at once. Each row has its own. | mean(-1, keepdim=True) takes one for each row.
     mean_h, along = h.mean(), (h * x_hat).mean()
 
-    # mean and rstd are treated as constants: both subtracted terms are missing.
-    dx = rstd * h
-
-    # the gain is applied last, as in BatchNorm. Here it differs along the row. | It belongs into h, before the means.
-    h = dy
-    dx = weight * rstd * (h - mean_h - x_hat * along)
-
-    # the variance term lacks a factor rstd (at rstd = 1 nobody sees it): x - mean stands where x_hat belongs, or a bracket ends before the term.
-    along = (h * (x - mean)).mean(-1, keepdim=True)
-
     # x stands where x_hat or x - mean belongs.
     dx = rstd * (h - mean_h - x * along)
-
-    # the variance term is doubled. The 2 of the square and the 1/2 of the root cancel.
-    dx = rstd * (h - mean_h - 2 * x_hat * along)
-
-    # rstd is there once more in the variance term. x_hat has it inside. | r * (h - mean(h) - x_hat * mean(h * x_hat)) has one r, in front.
-    dx = rstd * (h - mean_h - rstd * x_hat * along)
 
     # dweight is not summed over the rows. One parameter serves every row. | Its gradient has the shape (D,).
     dweight = dy * x_hat
