@@ -53,7 +53,7 @@ for name, order in {"mixed": mixed, "sorted": by_label}.items():
 #
 # <details><summary>How sure is that?</summary>
 #
-# Forty-eight nets, eight seeds on each of six splits, read 94 to 98 % mixed and 14 to 28 % sorted. Mixed, but in batches of 5, they read 74 to 82 %, in batches of 10 86 to 92 %. A user of a [video classifier](https://github.com/facebookarchive/C3D/issues/277) reported the same of test videos that were not shuffled.
+# Mixed such nets read {batchnorm_orders.mixed:range}, sorted {batchnorm_orders.sorted:range}; mixed, but in batches of 5, {batchnorm_orders.mixed_by_5:range}, in batches of 10 {batchnorm_orders.mixed_by_10:range}. A user of a [video classifier](https://github.com/facebookarchive/C3D/issues/277) reported the same of test videos that were not shuffled. {batchnorm_orders:again}
 #
 # </details>
 #
@@ -86,7 +86,7 @@ explore.batch()
 #
 # <details><summary>When this holds</summary>
 #
-# For LayerNorm over the features of a sample, always, and on the CPU [bit for bit](#Bit-for-bit). The gradient takes the same path back: a loss that reads one sample's BatchNorm has, in general, a gradient in all samples of the batch.
+# For LayerNorm over the features of a sample, up to rounding ([Bit for bit](#Bit-for-bit)). The gradient takes the same path back: a loss that reads one sample's BatchNorm has, in general, a gradient in all samples of the batch.
 #
 # </details>
 
@@ -277,9 +277,9 @@ show("percent right, sorted, eval()", healed, digits=0)
 #
 # <details><summary>More about this</summary>
 #
-# Was it the mean? With their batch's mean and the running variance, the forty-eight nets read 17 to 38 % of the sorted digits; with the running mean and the batch's variance 85 to 95 %. So it was.
+# Was it the mean? With their batch's mean and the running variance, the nets of the first fold read {batchnorm_orders.mean_of_batch:range} of the sorted digits; with the running mean and the batch's variance {batchnorm_orders.var_of_batch:range}. So it was above all the mean. In `eval()` they read {batchnorm_orders.sorted_eval:range}, in either order. {batchnorm_orders:again}
 #
-# In `eval()` they read 95 to 98 %, in either order. `torch.no_grad()` is no substitute for it: that switches off gradients and not the mode. And questions in train mode move the running statistics: after 20 batches at $m = 0.1$, 88 % of their weight is test digits. That is why the cells above ask a copy.
+# `torch.no_grad()` is no substitute for it: that switches off gradients and not the mode. And questions in train mode move the running statistics: after 20 batches at $m = 0.1$, 88 % of their weight is test digits. That is why the cells above ask a copy.
 #
 # </details>
 
@@ -309,7 +309,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit import check, data, explore, plot, show, train
+from lessonkit import check, data, evidence, explore, plot, show
 from lessonkit.mine import RunningStatistics, channel_stats
 
 digits = data.digits_split(0)
@@ -462,36 +462,34 @@ show("gap at B = 8, after 400 batches", gap(8, batches=400), digits=2)
 # %% tags=["hide-input"]
 # Draws the gap against the batch size.
 sizes = [2, 4, 8, 16, 32, 64, 128]
-measured = [sum(gap(B, seed=seed) for seed in range(8)) / 8 for B in sizes]
-scaled = [mean * B**0.5 for mean, B in zip(measured, sizes, strict=True)]
+measured = [[gap(B, seed=seed) for seed in range(8)] for B in sizes]  # (sizes, seeds)
+means = [sum(row) / 8 for row in measured]
+scaled = [mean * B**0.5 for mean, B in zip(means, sizes, strict=True)]
 assert 1.2 < min(scaled) and max(scaled) < 1.45  # seen: 1.25 to 1.39
 
 
 def draw(ax):
-    ax.plot(sizes, measured, "o-", color=plot.COLORS["BatchNorm"], lw=2.5)
-    ax.plot(sizes, [0] * len(sizes), color=plot.COLORS["LayerNorm"], lw=2.5)
-    for B, value in list(zip(sizes, measured, strict=True))[::2]:
-        ax.annotate(f"{value:.2f}", (B, value), (6, 6), textcoords="offset points")
-    ax.text(
-        12,
-        0.62,
-        "BatchNorm: four times the batch,\nabout half the gap",
-        color=plot.COLORS["BatchNorm"],
-    )
-    ax.text(2, 0.04, "LayerNorm has one mode", color=plot.COLORS["LayerNorm"])
+    orange = plot.COLORS["BatchNorm"]
+    ax.plot(sizes, means, "-", color=orange, lw=2)
+    for B, mean, row in zip(sizes, means, measured, strict=True):
+        ax.plot([B] * 8, row, "o", color=orange, ms=5, alpha=0.5)
+        if B in sizes[::2]:
+            ax.annotate(f"{mean:.2f}", (B, mean), (8, 6), textcoords="offset points")
+    ax.text(12, 0.62, "four times the batch,\nabout half the gap", color=plot.ink(orange))
     ax.set_xscale("log", base=2)
     ax.set_xticks(sizes, sizes)
-    ax.set(xlabel="batch size B", ylabel="gap (1 is as large as the signal)", ylim=(-0.05, 1.1))
+    ax.set(xlabel="batch size B", ylabel="gap (1 is as large as the signal)", ylim=(0, 1.1))
 
 
 plot.figure(
     draw,
     title="The gap between training and evaluation shrinks slowly",
-    caption="64 channels of independent Gaussian numbers, 100 training batches; means of eight "
-    "seeds.",
-    alt="BatchNorm's gap falls from about 0.98 at batch size 2 to 0.45 at 8, 0.22 at 32 and "
-    "0.11 at 128. LayerNorm's is zero at every size.",
-    numbers={"B": sizes, "gap of BatchNorm": measured},
+    caption="BatchNorm of 64 channels of independent Gaussian numbers, after 100 training "
+    "batches. A dot is one of eight seeds; the line joins their means.",
+    alt="The gap of BatchNorm over the batch size: "
+    + ", ".join(f"{mean:.2f} at {B}" for B, mean in zip(sizes, means, strict=True))
+    + ".",
+    numbers={"B": sizes, "mean gap of BatchNorm": means},
     size=(7.0, 3.4),
 )
 
@@ -502,7 +500,7 @@ plot.figure(
 #
 # <details><summary>When this holds</summary>
 #
-# About $1.26/\sqrt n$ for $n$ independent Gaussian entries of a channel, once $n$ is large, at $m = 0.1$ and after some 40 batches ([Deeper](#Where-the-gap-comes-from) derives it). With fewer batches the running statistics are still on their way: at $B = 128$ the gap was 1.10 after one batch, 0.29 after ten, 0.14 after twenty, 0.11 after forty and after 400 (means of eight seeds). Entries that are alike, as pixels of one image, count for less.
+# About $1.26/\sqrt n$ for $n$ independent Gaussian entries of a channel, once $n$ is large, at $m = 0.1$ and after some 40 batches ([Deeper](#Where-the-gap-comes-from) derives it). With fewer batches the running statistics are still on their way, and the gap is larger. Entries that are alike, as pixels of one image, count for less.
 #
 # </details>
 
@@ -618,7 +616,7 @@ show("standard deviation of each feature", cured.flatten(0, 1).std(0), digits=1)
 # ### Where the gap comes from
 #
 # A batch mean of $n$ independent entries is off by $\sigma/\sqrt n$, which moves $\hat x$ by $1/\sqrt n$. For Gaussian data and large $n$ the standard deviation is off by a share of $1/\sqrt{2n}$, which moves $\hat x$ by that share of itself, and the mean of $\hat x^2$ is 1.
-# The two errors are independent, so their squares add up to $1.5/n$. The buffers add $m/(2-m) = 1/19$ of that at $m = 0.1$: $\sqrt{1.5 \cdot 20/19} = 1.26$. At $n = 2$, far from the limit, we measured 0.98, which is $1.38/\sqrt 2$.
+# The two errors are independent, so their squares add up to $1.5/n$. The buffers add $m/(2-m) = 1/19$ of that at $m = 0.1$: $\sqrt{1.5 \cdot 20/19} = 1.26$. At $n = 2$, far from the limit, the figure of [section 6.5](#6.5-The-gap-between-training-and-evaluation) has a little more than $1.26/\sqrt 2 = 0.89$.
 #
 # ### What the layer before it feels
 #
@@ -678,7 +676,7 @@ print("padding changes real entries, LayerNorm over D:", bool((of_tokens != 0).a
 #
 # ### Bit for bit
 #
-# A row's LayerNorm does not depend on the rest of the batch, on the CPU not even in the last digit. The matrix product next to it may: for a different number of rows a library may add in a different order.
+# A row's LayerNorm does not depend on the rest of the batch. Do its last digits? For a different number of rows a library may add in a different order, and in a matrix product it often does.
 
 # %% tags=["nbval-ignore-output"]
 g = torch.Generator().manual_seed(69)
@@ -691,7 +689,7 @@ for name, layer in layers.items():
     print(f"{name} equal bit for bit on this machine:", torch.equal(alone, layer(x)))
 
 # %% [markdown]
-# So "LayerNorm makes a net independent of the batch" is true in mathematics, and bit for bit only of the norm. BatchNorm in training is not independent of the batch even in mathematics.
+# With rows of 40,000 numbers and two threads, the layer of lesson 4 was not equal bit for bit on our machine: how a sum is cut for threads may depend on the number of rows. So "LayerNorm makes a net independent of the batch" is true in mathematics, and bit for bit a matter of the library and the machine. BatchNorm in training is not independent of the batch even in mathematics.
 #
 # ### Several devices
 #
@@ -711,111 +709,27 @@ for name, norm in norms.items():
 # ### Why does BatchNorm help
 #
 # [Lesson 1](01_why_normalize.ipynb) told the story of *internal covariate shift*, and of the test by Santurkar et al. (2018): with noise of a new mean and scale **after** each BatchNorm, at every step, nets trained about as well as without.
-# Here is a smaller version: six layers for the digits, and after each layer, or its BatchNorm, a *jolt*. At each step every unit gets a new random shift in ±1 and a new factor in 0.5 to 1.5, the same for the whole batch. The **control** is the same net without a norm, from the same Kaiming weights, with the same kind of jolts.
+# Here is a smaller version: six layers for the digits, and after each, or after its norm, a *jolt*: at each step every unit gets a new random shift in ±1 and a new factor in 0.5 to 1.5. The **control** is the same net without a norm. Each net trains at three rates, and 300 validation digits choose its rate, on each of three splits.
 
-# %% tags=["hide-input", "nbval-ignore-output"]
-# Trains 16 nets, with and without jolts.
-
-
-class Jolt(nn.Module):
-    """In training: a random factor and a random shift for each unit, new at every step.
-
-    In evaluation: nothing.
-    """
-
-    def forward(self, x):
-        if not self.training:
-            return x
-        factor, shift = torch.rand(2, x.shape[1])  # (C,) each
-        return x * (0.5 + factor) + 2 * shift - 1
-
-
-def network(*makers):
-    """Six Kaiming layers of 64 units, each followed by what the makers make and a ReLU."""
-    layers = []
-    for _ in range(6):
-        layers += [nn.Linear(64, 64), *(make() for make in makers), nn.ReLU()]
-    layers.append(nn.Linear(64, 10))
-    for layer in layers:
-        if isinstance(layer, nn.Linear):
-            nn.init.kaiming_normal_(layer.weight)
-            nn.init.zeros_(layer.bias)
-    return nn.Sequential(*layers)
-
-
-def accuracy(model):
-    """Percent of the test digits that model reads right."""
-    return 100 * (model(digits.x_test.flatten(1)).argmax(-1) == digits.y_test).float().mean()
-
-
-norm = lambda: nn.BatchNorm1d(64)
-history = train.compare(
-    {
-        "no norm": network,
-        "no norm, jolts": lambda: network(Jolt),
-        "BatchNorm": lambda: network(norm),
-        "BatchNorm, jolts": lambda: network(norm, Jolt),
-    },
-    seeds=range(4),
-    data=(digits.x_train.flatten(1), digits.y_train),
-    epochs=5,
-    batch_size=64,
-    drop_last=True,
-    loss=F.cross_entropy,
-    optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1),
-    evaluate={"accuracy": accuracy},
-)
-percent = {name: run["accuracy"][:, -1] for name, run in history.items()}  # (seeds,) each
-# means of these 4 runs; single runs over 32 runs: 77 to 97, 33 to 76, 92 to 97, 87 to 93
-assert percent["no norm, jolts"].mean() < 76 < percent["no norm"].mean()
-assert percent["BatchNorm"].min() > 88 and percent["BatchNorm, jolts"].min() > 82
-
-# %% tags=["nbval-ignore-output"]
-train.table(history, "accuracy", digits=0)
-
-# %% tags=["hide-input"]
-# Draws the four means.
-means = {name: runs.mean() for name, runs in percent.items()}
-colors = [plot.COLORS["BatchNorm" if "BatchNorm" in name else "none"] for name in means]
-
-
-def draw(ax):
-    ax.barh(list(means), list(means.values()), height=0.62, color=colors, alpha=0.55)
-    for at, (runs, color) in enumerate(zip(percent.values(), colors, strict=True)):
-        ax.plot(runs, [at] * len(runs), "o", color=color, mec="white")
-        ax.text(
-            max(runs) + 2,
-            at,
-            f"{runs.mean():.0f}",
-            va="center",
-            color=plot.ink(color),
-            fontweight="bold",
-        )
-    ax.set(xlabel="test accuracy after 5 epochs (%)", xlim=(0, 110))
-    ax.invert_yaxis()
-    ax.grid(axis="y", visible=False)
-
-
-plot.figure(
-    draw,
-    size=(7, 2.8),
-    numbers={"run": range(1, 5)} | percent,
-    title="Five epochs with jolts cost less with BatchNorm",
-    caption="Six-layer net on 8 × 8 digits, SGD with learning rate 0.1, Kaiming weights in "
-    "all four. A bar ends at the mean of 4 runs, and each dot is a run.",
-    alt="Four bars. Without a norm the test accuracy falls from about 95 to about 54 percent "
-    "with jolts; with BatchNorm from about 96 to about 90.",
-)
+# %%
+record = evidence.load("batchnorm_jolts")  # (jolts, rates, splits, seeds) each
+nets = {"no norm": "no_norm", "BatchNorm": "batch", "LayerNorm": "layer"}
+for at, jolts in enumerate(("no jolts", "shared by the batch", "own for each sample")):
+    print(f"{jolts:19}", end="  ")
+    for name, key in nets.items():
+        best = record[f"{key}_validation"][at].mean(-1).argmax(0)  # (splits,) of the rates
+        ends = record[key][at][best, range(3)]  # (splits, seeds), of the test digits
+        print(f"{name} {ends.mean():.0f} ({ends.min():.0f} to {ends.max():.0f})", end="  ")
+    print()
 
 # %% [markdown]
-# When this lesson was written we ran each variant 32 times, with 16 paired seeds on each of two splits. Percent right after five epochs, mean (range):
+# Jolts that the whole batch shares cost BatchNorm little, because the next BatchNorm takes away most of what a batch shares. Jolts of each sample's own cost it more, and it is still ahead. LayerNorm is behind the net without a norm under both. So BatchNorm's inputs *need not hold still*, at least here, and that is no virtue of all norms. Why BatchNorm helps is not settled.
 #
-# | | still | jolts |
-# |---|---|---|
-# | no norm | 93.5 (77 to 97) | 56.1 (33 to 76) |
-# | BatchNorm | 95.2 (92 to 97) | 89.6 (87 to 93) |
+# <details><summary>What this is</summary>
 #
-# So *the inputs need not hold still*. Why BatchNorm helps is not settled.
+# Mean and range of percent right after five epochs of SGD at 0.03, 0.1 or 0.3. The choice of the rate matters: at 0.1 for all, with jolts of each sample's own, no norm read {batchnorm_jolts[own, 0.1, *].no_norm:range} and BatchNorm {batchnorm_jolts[own, 0.1, *].batch:range}. {batchnorm_jolts:again}
+#
+# </details>
 #
 # ## On your own
 #

@@ -65,7 +65,10 @@ ANSWERS = {
         }
     },
     "winning": {
-        "right": {"a small rate": _WINNING, "a larger rate": _WINNING | {"rate": 0.015}},
+        "right": {
+            "a small rate": _WINNING,
+            "small batches": _WINNING | {"rate": 0.01, "batch_size": 32, "seed": 0},
+        },
         "wrong": {
             "a tuple": ((0.01, "kaiming", 64, 0), "takes dict("),
             "no seed": (dict(rate=0.01, start="kaiming", batch_size=64), "seed is missing"),

@@ -74,7 +74,7 @@ shrinking = quiz(
 
 # ------------------------------------------------------------------------------------ 9.2: the other side wins
 
-_WINNING = {"rate": 0.01, "start": "kaiming", "batch_size": 64, "seed": 0}
+_WINNING = {"rate": 0.015, "start": "kaiming", "batch_size": 64, "seed": 1}
 _whole = lambda value, least, most: type(value) is int and least <= value <= most
 _ALLOWED = {  # setting: what it has to be, and whether a value is that
     "rate": (
@@ -106,8 +106,8 @@ _LOST = {  # why the net without a norm does not win: settings at which it is so
 
 
 def _ends(rate, start, batch_size, seed):
-    """Return the percentages that the net without a norm and the one with LayerNorm read."""
-    digits, ends = digits_split(0), []
+    """Return the percentages of the validation digits that the nets without and with a norm read."""
+    digits, ends = digits_split(0).validating(), []
     for norm in (None, lambda *sizes: nn.LayerNorm(sizes)):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
