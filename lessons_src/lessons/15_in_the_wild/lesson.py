@@ -732,6 +732,8 @@ errors, ratio = (
     torch.cat(ratio),
 )  # (B,)
 order = ratio.argsort()[:-1]  # the last is zeros.bin, whose variances are 0
+one, two = (error[order] for error in errors.values())
+assert one[-1] > 200 * one[0] and two.max() < 2e-5  # the alt text says less
 plot.lines(
     ratio[order],
     {name: error[order] for name, error in errors.items()},
@@ -744,12 +746,8 @@ plot.lines(
     y="largest error of norm 1's output",
     caption="47 files, float32 against float64. (The 48th is all zeros, with variance 0.) The "
     "three points at the right are short files, which are mostly padding.",
-    alt="Two clouds of points on logarithmic axes. "
-    + "; ".join(
-        f"{name}: {error[order[0]]:.0e} at a ratio of {ratio[order[0]]:.0f}, "
-        f"{error[order[-1]]:.0e} at {ratio[order[-1]]:.0e}, at most {error[order].max():.0e}"
-        for name, error in errors.items()
-    ),
+    alt="Two clouds of points on logarithmic axes. Over ratios from 50 to 80,000 one pass rises "
+    "more than a hundredfold; two passes stay below 1e-5.",
 )
 
 # %% [markdown]
