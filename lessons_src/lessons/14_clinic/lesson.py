@@ -764,7 +764,7 @@ train.table(plain | hurried, "prefix", digits=2)
 #
 # <details><summary>How sure is that?</summary>
 #
-# Given the whole word, HurriedNorm had the lower loss in {hurried_pairs.whole:count < 0} of {hurried_pairs:n} pairs, by {hurried_pairs.whole:range}; given the prefix, it had the higher one in {hurried_pairs.prefix:count > 0}, by {hurried_pairs.prefix:range}. A split is a different set of validation words. {hurried_pairs:again}
+# Given the whole word, HurriedNorm had the lower loss in {hurried_pairs.whole:count < 0} of {hurried_pairs:n} pairs (difference {hurried_pairs.whole:range} nats); given the prefix, it had the higher one in {hurried_pairs.prefix:count > 0} ({hurried_pairs.prefix:range}). With the prefix, TrailNorm differed from LayerNorm by {hurried_pairs.trail:range}. A split is a different set of validation words. {hurried_pairs:again}
 #
 # </details>
 #
