@@ -395,7 +395,7 @@ plot.figure(
 )
 
 # %% [markdown]
-# This S is $x/\sqrt{x^2+c}$, stretched (Stollenwerk, 2026). Zhu et al. ([DyT](https://arxiv.org/abs/2503.10622), 2025) came to theirs by measuring: in trained nets, the outputs of many a LayerNorm over its inputs looked like a tanh, so they put a tanh in its place. Chen et al. ([Derf](https://arxiv.org/abs/2512.10938), 2025) take erf, the error function, an S as well:
+# LayerNorm's S is $x/\sqrt{x^2+c}$, stretched (Stollenwerk, 2026). Zhu et al. ([DyT](https://arxiv.org/abs/2503.10622), 2025) came to theirs by measuring: in trained nets, the outputs of many a LayerNorm over its inputs looked like a tanh, so they put a tanh in its place. Chen et al. ([Derf](https://arxiv.org/abs/2512.10938), 2025) take erf, the error function, an S as well:
 #
 # $$\operatorname{DyT}(x) = \gamma\odot\tanh(\alpha x)+\beta \qquad \operatorname{Derf}(x) = \gamma\odot\operatorname{erf}(\alpha x + s)+\beta$$
 #
