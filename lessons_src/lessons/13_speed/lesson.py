@@ -257,13 +257,16 @@ names = "copy", "F.layer_norm", "centered squares"
 for cpu, ms in evidence.timings().items():  # one thread, forward
     copy, fused, lines = (ms[name, 1, 4096, 1024][0] for name in names)
     print(f"{cpu}, copies: F.layer_norm {fused / copy:.1f}, seven lines {lines / copy:.1f}")
+    narrow, copied = (ms[name, 1, 65536, 64][0] for name in ("F.layer_norm", "copy"))
+    slow, fast = (ms[name, 1, 4096, 1024][1] for name in ("x.var", "centered squares"))
+    print(f"  on rows of 64: {narrow / copied:.1f}; x.var took {slow / fast:.1f} × seven lines")
 
 # %% [markdown]
 # **Count time in copies.** On these rows of 1024 numbers, `F.layer_norm`, which is fused, took between one and two, and the seven lines about six.
 #
 # <details><summary>When this holds</summary>
 #
-# The copy is a yardstick, not a law of nature: there are faster ways to move two words ([Deeper](#Stores-past-the-caches)). On 65,536 rows of 64 numbers `F.layer_norm` took 1.8 to 2.9 copies. The x of this lesson takes 17 MB, so that some trips may end in the last cache of the processors that we measured. And where the arithmetic itself is slow, words say too little: a layer with `x.var` moves 10 words instead of 12, and took 1.5 to 2.2 times the time of the seven lines for both passes. PyTorch's `var` runs Welford's update ([lesson 3](03_epsilon.ipynb)), where each step divides and waits for the step before; that is probably why. The spread is the distance from the 10 % to the 90 % quantile, over the median.
+# The copy is a yardstick, not a law of nature: there are faster ways to move two words ([Deeper](#Stores-past-the-caches)). On 65,536 rows of 64 numbers `F.layer_norm` took more of them, as the second lines say. The x of this lesson takes 17 MB, so that some trips may end in the last cache of the processors that we measured. And where the arithmetic itself is slow, words say too little: a layer with `x.var` moves 10 words instead of 12, and took longer than the seven lines for both passes (the second lines again). PyTorch's `var` runs Welford's update ([lesson 3](03_epsilon.ipynb)), where each step divides and waits for the step before; that is probably why. The spread is the distance from the 10 % to the 90 % quantile, over the median.
 #
 # </details>
 #
@@ -684,9 +687,11 @@ plot.lines(
     y="relative error of dx",
     caption="float32, 256 rows of 768 features, random gain and upstream gradient; four seeds; "
     "the truth in float64 from the same numbers. torch 2.13, CPU.",
-    alt="Three curves over the offset on logarithmic axes. All begin below 1e-7 at offset 1. "
-    "At 100,000 F.layer_norm is at about 1e-3, your loops with the mean in one number at 1e-4; "
-    "your loops stay below 3e-7.",
+    alt="Three curves over the offset on logarithmic axes, from offset 1 to 100,000. "
+    + "; ".join(
+        f"{name} ends at about 1e{some[:, -1].max().log10().round():.0f}"
+        for name, some in error.items()
+    ),
 )
 
 # %% [markdown]
@@ -699,24 +704,29 @@ both = {n: lambda layer=layer: _both_passes(layer, dy, *inputs) for n, layer in 
 _in_copies(both)
 
 # %% [markdown]
-# And ours: how many times as fast as `F.layer_norm` your loops are, both passes, one thread.
+# And ours, both passes: the first row of each processor says how many times as fast as `F.layer_norm` your loops are.
 
 # %%
 SHAPES = [(4096, 768), (16384, 256), (65536, 64), (1024, 4096)]
 print(f"{'rows × D':30}", *(f"{f'{rows}×{D}':>10}" for rows, D in SHAPES))
 for cpu, ms in evidence.timings().items():
-    quotients = [
-        ms["F.layer_norm", 1, *shape][1] / ms["fused, ordinary stores", 1, *shape][1]
-        for shape in SHAPES
-    ]
-    print(f"{cpu:30}", *(f"{quotient:10.2f}" for quotient in quotients))
+    loops = "fused, ordinary stores"
+    for what, slow, fast, threads in (
+        (cpu, "F.layer_norm", loops, 1),
+        ("  the same, two threads", "F.layer_norm", loops, 2),
+        ("  seven lines ÷ your loops", "centered squares", loops, 1),
+        ("  your loops, in copies", loops, "copy", 1),
+        ("  F.layer_norm, in copies", "F.layer_norm", "copy", 1),
+    ):
+        pairs = [[ms[name, threads, *shape][1] for name in (slow, fast)] for shape in SHAPES]
+        print(f"{what:30}", *(f"{one / other:10.2f}" for one, other in pairs))
 
 # %% [markdown]
 # **With one thread, where we measured, your loops keep up with PyTorch's kernel.** The seven lines took five to eight times as long as your loops.
 #
 # <details><summary>If your own numbers disagree</summary>
 #
-# Nothing need be wrong. A quotient belongs to one processor, and to what else runs on it. If the spread of the copies is small and your numbers still differ, your processor is not in our table, and both are true. `make bench` adds it. In this table, where one thread works, both versions take three to six copies for both passes; with two threads, the quotients go from 0.76 to 1.46. The rows for your loops were measured inside `fused_layer_norm` of [Deeper](#Threads-and-what-lies-around-the-loops), which since 22 November calls them in a shorter way.
+# Nothing need be wrong. A quotient belongs to one processor, and to what else runs on it. If the spread of the copies is small and your numbers still differ, your processor is not in our table, and both are true. `make bench` adds it. With two threads the quotients differ more. The rows for your loops were measured inside `fused_layer_norm` of [Deeper](#Threads-and-what-lies-around-the-loops), which since 22 November calls them in a shorter way.
 #
 # </details>
 #

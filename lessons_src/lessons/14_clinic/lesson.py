@@ -740,7 +740,7 @@ train.table(plain | hurried, "whole word", digits=2)
 #
 # **Predict 14.5:** which of these questions has not been answered yet?
 # - [ ] were the words new to both nets? :: They were: these 256 words were kept for validation.
-# - [ ] is the difference larger than what the seeds change? :: About 0.20 beside 0.02, as far as two seeds can tell. More of them cannot show what all runs leave out.
+# - [ ] is the difference larger than what the seeds change? :: In the table the norms differ by far more than the seeds, as far as two of them can tell. More of them cannot show what all runs leave out.
 # - [x] on which letters does an output depend? :: In training and in this table the net gets the whole word at once. When it writes, it has only the letters so far.
 #
 # **The probe:** put a different token into the last of four places. Which outputs move?
@@ -764,7 +764,7 @@ train.table(plain | hurried, "prefix", digits=2)
 #
 # <details><summary>How sure is that?</summary>
 #
-# In 32 pairs (16 seeds on each of two sets of validation words) HurriedNorm had the lower loss with the whole word and the higher one with the prefix, every time. How large both differences are varies from seed to seed.
+# Given the whole word, HurriedNorm had the lower loss in {hurried_pairs.whole:count < 0} of {hurried_pairs:n} pairs (difference {hurried_pairs.whole:range} nats); given the prefix, it had the higher one in {hurried_pairs.prefix:count > 0} ({hurried_pairs.prefix:range}). With the prefix, TrailNorm differed from LayerNorm by {hurried_pairs.trail:range}. A split is a different set of validation words. {hurried_pairs:again}
 #
 # </details>
 #
@@ -776,7 +776,7 @@ train.table(own, "whole word", digits=2)
 train.table(plain | own, "prefix", digits=2)
 
 # %% [markdown]
-# Both losses of your norm are one number, because no output depends on later letters. And it does not differ from LayerNorm by more than the seeds do. That is a result, and its sentence needs all of its parts: *which data, which net, how many steps, how many seeds, paired or not, what was tuned for whom.*
+# Both losses of your norm are one number, because no output depends on later letters. Here it does not differ from LayerNorm's by much. That is a result, and its sentence needs all of its parts: *which data, which net, how many steps, how many seeds, paired or not, what was tuned for whom.*
 #
 # ## Take-away
 #
@@ -832,7 +832,7 @@ for layer in net:
 print(inspect.getsource(patient_init))
 
 # %% [markdown]
-# The final norm returns an rms of 0.03, where 1 is usual: the loop has drawn its gains as well.
+# The final norm returns an rms of about 0.03, where 1 is usual: the loop has drawn its gains as well. It has also drawn those of the four branches, and all weights and biases. Which of them silences the net?
 
 
 # %% tags=["exercise", "optional"] id="ex-14-5"
@@ -881,11 +881,20 @@ nets = {name: lambda init=init: digit_net(init) for name, init in inits.items()}
 train.table(train.compare(nets, **settings), "accuracy", digits=0)
 
 # %% [markdown]
-# **Ask of which *layer* a parameter is before you draw it.**
+# **It was the gain of the final norm.** So ask of which *layer* a parameter is before you draw it.
 #
 # <details><summary>How sure is that?</summary>
 #
-# In 32 pairs on each of two splits, the repaired net was better every time, by almost 50 points on average. Two controls say that it is the gains: with *only* these drawn, the net reads about as little as the patient; with everything *but* these, about as much as the repaired one.
+# What is not drawn is as PyTorch makes it, with Linear biases of 0. All drawn, the net reads {whispering[all, *].read:range}, and with no part drawn {whispering[none, *].read:range}.
+#
+# | part | only this one is drawn | all but this one | the weights and this one |
+# |---|---|---|---|
+# | final gain | {whispering[only final gain, *].read:range} | {whispering[all but final gain, *].read:range} | {whispering[weights and final gain, *].read:range} |
+# | block gains | {whispering[only block gains, *].read:range} | {whispering[all but block gains, *].read:range} | {whispering[weights and block gains, *].read:range} |
+# | biases | {whispering[only biases, *].read:range} | {whispering[all but biases, *].read:range} | {whispering[weights and biases, *].read:range} |
+# | weights | {whispering[only weights, *].read:range} | {whispering[all but weights, *].read:range} | |
+#
+# With the final gain drawn alone, the norm returns an rms of {whispering[only final gain, *].rms:mean} for {whispering[none, *].rms:mean}, and the gradient of the first weights is {whispering[only final gain, *].gradient:mean} for {whispering[none, *].gradient:mean}: both directions pass that gain. {whispering:again}
 #
 # </details>
 #
