@@ -50,7 +50,8 @@ def _session(model):
 def magika_scores(tokens):
     """The scores that Magika's own graph gives: int64 (B, 2048) -> float32 (B, 214)."""
     session = _session(onnx.load_from_string(data.magika_model()))
-    return torch.from_numpy(session.run(None, {"bytes": tokens.int().numpy()})[0])
+    run = lambda some: session.run(None, {"bytes": some.int().numpy()})[0]
+    return torch.cat([torch.from_numpy(run(some)) for some in tokens.split(4)])  # 4: memory
 
 
 def magika_norm(number):

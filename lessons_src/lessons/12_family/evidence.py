@@ -39,7 +39,7 @@ NORMS = {
     shows={"unseen": ".3f nats"},
     tolerance=0.08,
     norm=list(NORMS),
-    rate=[0.003, 0.006, 0.01],
+    rate=[0.003, 0.006, 0.01, 0.02],
 )
 def gpt_rates(seed, norm="LayerNorm", rate=0.003, steps=200):
     """Loss of a GPT of 6 blocks on 2,000 unseen words, after 200 steps of Adam.

@@ -476,7 +476,7 @@ for layer in (nn.LayerNorm, Derf):
 
 # %% tags=["hide-input"]
 # Draws who leads, and who does at which rate.
-RATES, NORMS = [0.003, 0.006, 0.01], ["Derf", "DyT", "RMSNorm", "LayerNorm"]
+RATES, NORMS = [0.003, 0.006, 0.01, 0.02], ["Derf", "DyT", "RMSNorm", "LayerNorm"]
 losses = evidence.load("gpt_rates")["unseen"].permute(2, 0, 1)  # (run, norm, rate)
 gaps = {
     name: losses[:, i] - losses[:, 3] for i, name in enumerate(NORMS) if name != "LayerNorm"
