@@ -723,7 +723,7 @@ for at, jolts in enumerate(("no jolts", "shared by the batch", "own for each sam
     print()
 
 # %% [markdown]
-# Jolts that the whole batch shares cost BatchNorm little, because the next BatchNorm takes away most of what a batch shares. Jolts of each sample's own cost it more, and it is still ahead. LayerNorm is behind the net without a norm under both. So BatchNorm's inputs *need not hold still*, at least here, and that is no virtue of all norms. Why BatchNorm helps is not settled.
+# Jolts that the whole batch shares cost BatchNorm little, because the next BatchNorm takes away most of what a batch shares. Jolts of each sample's own cost it more, and it is still ahead. LayerNorm is not ahead of the net without a norm under either. So BatchNorm's inputs *need not hold still*, at least here, and that is no virtue of all norms. Why BatchNorm helps is not settled.
 #
 # <details><summary>What this is</summary>
 #

@@ -372,7 +372,7 @@ check.back_one_step(back_one_step)
 #
 # <details><summary>When this holds</summary>
 #
-# The norm's Jacobian is a projection times $1/\sigma$, times the gain ([lesson 8](08_geometry.ipynb#The-spectrum-of-the-Jacobian)): it also removes two of the H directions. $\epsilon$ has to be negligible, and the variances must add. After a tanh the state's deviation is below 1, and the tanh takes away a part of the gradient. So a real net differs somewhat: at $s = 0.5$ and inputs of 1 the pencil says 0.45 a step, and the net below has 10^−46 after a hundred steps, so 0.35 a step.
+# The norm's Jacobian is a projection times $1/\sigma$, times the gain ([lesson 8](08_geometry.ipynb#The-spectrum-of-the-Jacobian)): it also removes two of the H directions. $\epsilon$ has to be negligible, and the variances must add. After a tanh the state's deviation is below 1, and the tanh takes away a part of the gradient. So a real net differs somewhat: at $s = 0.5$ and inputs of 1 the pencil says 0.45 a step, and the cell below prints 10^−45 after a hundred steps, which is 0.35 a step.
 #
 # </details>
 #
