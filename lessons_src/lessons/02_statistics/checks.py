@@ -18,6 +18,12 @@ mean_and_var = exercise(
     returns=("mean", "var"),
     tried="one to five axes, two number types, rows around 100, gradients",
     wrong="""
+    # the variance is divided by D - 1 (torch.var's default). | Say correction=0.
+    var = x.var(-1, keepdim=True)
+
+    # you reduce axis 1. That is the last axis of a matrix only. | -1 is the last axis of every tensor.
+    mean, var = x.mean(1, keepdim=True), x.var(1, correction=0, keepdim=True)
+
     # keepdim=True is missing in the mean, so its reduced axis is gone. | Say it in both.
     mean = x.mean(-1)
 
@@ -71,6 +77,7 @@ divisor = quiz(
     percent=(
         100 * (1 - _KEPT),
         {
+            100 * _KEPT: "So much is left. Asked is how much is missing.",
             _KEPT: "So much is left, as a share. Asked is how many percent are missing.",
             **dict.fromkeys(
                 (25, 100 / 3),
