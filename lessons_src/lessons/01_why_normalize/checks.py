@@ -139,14 +139,8 @@ fate = exercise(
     # that is the natural logarithm, and -2 and 2 are powers of ten. | Take log10.
     power_of_ten = depth * math.log(factor)
 
-    # "dies" and "explodes" are swapped.
-    power_of_ten = -depth * math.log10(factor)
-
     # a number of size 10^308 and more is no float any more, and ** raises OverflowError. | Compare logarithms: depth * math.log10(factor) with -2 and 2.
     power_of_ten = math.log10(factor**depth) if factor**depth else -999
-
-    # the three words to return are "dies", "lives" and "explodes", letter by letter.
-    return "Explodes" if power_of_ten > 2 else "Lives"
     """,
 )
 
@@ -183,6 +177,9 @@ standardize = exercise(
     tried="small and large vectors, two number types, gradients; constant vectors, 0/0, wait for lesson 3",
     by_hand=("layer_norm", "batch_norm", "group_norm", "instance_norm"),
     wrong="""
+    # you divide by the deviation that torch.std takes by default: D - 1 under the root. | Say correction=0.
+    deviation = x.std()
+
     # divide by the standard deviation, the root of the variance.
     deviation = x.var(correction=0)
     # or

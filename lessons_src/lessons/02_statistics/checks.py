@@ -18,6 +18,12 @@ mean_and_var = exercise(
     returns=("mean", "var"),
     tried="one to five axes, two number types, rows around 100, gradients",
     wrong="""
+    # the variance is divided by D - 1 (torch.var's default). | Say correction=0.
+    var = x.var(-1, keepdim=True)
+
+    # you reduce axis 1. That is the last axis of a matrix only. | -1 is the last axis of every tensor.
+    mean, var = x.mean(1, keepdim=True), x.var(1, correction=0, keepdim=True)
+
     # keepdim=True is missing in the mean, so its reduced axis is gone. | Say it in both.
     mean = x.mean(-1)
 
@@ -71,6 +77,7 @@ divisor = quiz(
     percent=(
         100 * (1 - _KEPT),
         {
+            100 * _KEPT: "So much is left. Asked is how much is missing.",
             _KEPT: "So much is left, as a share. Asked is how many percent are missing.",
             **dict.fromkeys(
                 (25, 100 / 3),
@@ -165,7 +172,7 @@ _FAULTS = {  # {what a test lacks that lets a layer pass: the layers}
         # lacks keepdim
         mean, deviation = x.mean(-1), x.std(-1, correction=0)
         """,
-    "Is 1e-3 all that is allowed, at few features, on each number, whatever its sign?": """
+    "Allow 1e-3 and no more, take few features, and compare each number, whatever its sign.": """
         # divides by D - 1
         deviation = x.std(-1, keepdim=True)
 
@@ -222,6 +229,9 @@ is_layer_norm = judging(
 
     # your x has rows that are (nearly) constant, on which epsilon decides. | Take rows whose variance is 1 or more.
     x = torch.ones(2, 3, 4)
+
+    # your x holds whole numbers, of which torch takes no mean. | Write 24.0 in place of 24, or x.float().
+    x = torch.arange(24).reshape(2, 3, 4)
 
     # your test does not look at the values that come out. | Compare them with F.layer_norm's.
     return y.shape == x.shape

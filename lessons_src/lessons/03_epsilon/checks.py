@@ -95,6 +95,7 @@ eps_on_paper = quiz(
     variance=(
         1 / 4,
         {
+            0.5: "Each number is 2/4 of what it is at eps = 0. That is the share of the deviation, the variance is its square.",
             1: "That is what comes out at eps = 0. At eps = 12 the same numbers are divided by 4, not by 2.",
             1 / 3: "That is v/eps. Under the root stands v + eps, 4 + 12.",
         },
@@ -249,6 +250,10 @@ normalize_half = exercise(
     var = (wide - mean).square().mean(-1, keepdim=True)
     # or
     deviation = torch.sqrt(var.to(x.dtype) + eps)
+
+    # a larger eps stops the nan and changes the function: eps belongs to the weights. | Keep it, and compute in float32, where 1e-8 is not 0.
+    wide = x
+    deviation = torch.sqrt(var + 1e-5)
 
     # the arithmetic is right, but eps is replaced by 1e-5: it belongs to the weights. | Pass the argument eps on.
     deviation = torch.sqrt(var + 1e-5)

@@ -135,6 +135,7 @@ _OTHER = (
     {
         0: "e^x of this share does not depend on that entry. But S does, and it stands below the line.",
         -6 / 5: _SQUARE,
+        6 / 25: "That entry makes S grow, so this share becomes smaller.",
         -4 / 25: _SAME.format("p2"),
         -9 / 25: _SAME.format("p1"),
     },

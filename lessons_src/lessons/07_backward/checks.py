@@ -205,6 +205,9 @@ layer_norm_backward = exercise(
     # the means are taken over all rows at once. Each row has its own. | mean(-1, keepdim=True) takes one for each row.
     mean_h, along = h.mean(), (h * x_hat).mean()
 
+    # the mean term is missing: a part that all entries of h share must be taken off. Look: your dx does not sum to 0 in a row.
+    dx = rstd * (h - x_hat * along)
+
     # x stands where x_hat or x - mean belongs.
     dx = rstd * (h - mean_h - x * along)
 
