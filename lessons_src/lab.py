@@ -152,7 +152,7 @@ def opens_on(root=ROOT, folder=course.FOLDER):
     learner = progress.learner(root / "work", lessons)
     first, *_ = lessons.values()
     there = [lesson for lesson in lessons.values() if lesson.stem in learner.files] or [first]  # others are unreadable
-    lesson = next((lesson for lesson in there if not learner.finished(lesson)), there[-1])
+    lesson = next((lesson for lesson in there if learner.left(lesson)), there[-1])
     lines = [f"{progress.line(learner, lessons)} All of it: make progress", *learner.notes]
     return learner.files.get(lesson.stem, f"{lesson.stem}.ipynb"), lines
 

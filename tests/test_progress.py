@@ -14,8 +14,6 @@ from lessonkit.progress.saved import NOT_RUN, RIGHT, TRIED, WAITS, states_in
 from tests.helpers import ROOT, python
 from tests.test_setup import lab
 
-# ------------------------------------------------------------------------------------------------------ a tiny course
-
 
 def asked(number, minutes, *names, optional=False):
     checks = [Check(name, f"check.{name}(f)", name=name, argument="f") for name in names]
@@ -52,7 +50,7 @@ def error(name, *traceback):
 
 
 BOX = {"output_type": "display_data", "data": {"text/html": "<div>", "text/plain": ["Right: all 3 answers.\n", "Good"]}}
-PRINTED = {"output_type": "stream", "name": "stdout", "text": ["1\n", "\x1b[32mRight:\x1b[0m as an older edition says"]}
+PRINTED = {"output_type": "stream", "name": "stdout", "text": ["1\n", "Right: outside a notebook"]}
 NOT_YET, BLANK = error("NotYet"), error("YourTurn")
 NEW = error("NameError", "`f` comes from a cell that has not been run in this kernel.", "…")
 NEWER = error("NameError", "`f` is not known: this kernel is new, and the cells above …")
@@ -66,8 +64,6 @@ def written(path, *rights, **metadata):
     return path
 
 
-# ------------------------------------------------------------------------------------------- one exercise, as saved
-
 STATES = {  # what the cells show: the states of the exercises 2.1 and 2.2
     "untouched": ([exercise("2.1"), check("first")], NOT_RUN, NOT_RUN),
     "right": ([exercise("2.1"), check("first", BOX), check("one", PRINTED), check("other", BOX)], RIGHT, RIGHT),
@@ -78,7 +74,6 @@ STATES = {  # what the cells show: the states of the exercises 2.1 and 2.2
     "copied, and right below": ([check("first", NOT_YET), exercise("2.1"), check("first", BOX)], RIGHT, NOT_RUN),
     "split": ([exercise("2.1", error("TypeError")), code("def g(): ..."), check("first", BLANK)], TRIED, NOT_RUN),
     "two in a cell": ([code("check.first(g)\ncheck.one(f)", BOX, NOT_YET)], RIGHT, TRIED),
-    "an older number": ([exercise("2.9", error("TypeError")), check("first", BOX)], RIGHT, NOT_RUN),
     "talked about": ([code("# like check.first(f)", BOX)], NOT_RUN, NOT_RUN),
 }
 
@@ -90,7 +85,6 @@ def test_the_state_of_an_exercise(shown):
 
 
 def test_the_editions_of_a_real_lesson_are_read_as_they_were_stored():
-    """The solutions are all right, and the words that the hook and the start of a kernel say are those looked for."""
     for folder, state in (("notebooks/solutions", RIGHT), ("notebooks", NOT_RUN)):
         cells = json.loads((ROOT / folder / "04_affine_and_module.ipynb").read_text("utf-8"))["cells"]
         assert set(states_in(cells, lessons()["04_affine_and_module"]).values()) == {state}
@@ -99,16 +93,13 @@ def test_the_editions_of_a_real_lesson_are_read_as_they_were_stored():
     assert "has not been run in this kernel" in hook and "this kernel is new" in startup
 
 
-# ------------------------------------------------------------------------------------------------- a learner's folder
-
-
-@pytest.mark.parametrize("content", ['{"cells": [{"cell_type"', " \n", "[1, 2]", '{"worksheets": []}', "[" * 100_000])
+@pytest.mark.parametrize("content", ['{"cells": [{"cell_type"', "[1, 2]", "[" * 100_000])
 def test_a_file_that_is_no_notebook_is_named_and_the_others_are_read(content, tmp_path):
     written(tmp_path / "03_last.ipynb", "third")
     (tmp_path / "02_tiny.ipynb").write_text(content, encoding="utf-8")
     who = learner(tmp_path, COURSE)
     assert who.notes == ["02_tiny.ipynb is left out: it is damaged, or no notebook of JupyterLab."]
-    assert who.finished(COURSE["03_last"]) and not who.finished(COURSE["02_tiny"])
+    assert not who.left(COURSE["03_last"]) and who.left(COURSE["02_tiny"])
 
 
 def test_a_file_says_which_lesson_it_is_else_its_name_does_and_of_copies_the_last_that_was_run_counts(tmp_path):
@@ -128,24 +119,19 @@ def test_a_file_says_which_lesson_it_is_else_its_name_does_and_of_copies_the_las
     assert who.notes == ["02_tiny-Copy1.ipynb counts of 3 copies of its lesson: the last saved that was run."]
 
 
-# ------------------------------------------------------------------------------------------------------ what is said
-
-
 def attempt(item="Exercise 2.1", what="first", right=True, **more):
     """A line of a log of attempts."""
     record = {"v": 1, "time": "2026-11-22T06:58:01Z", "kernel": "0a1b2c3d", "lesson": "tiny", "item": item}
     record |= {"check" if item.startswith("E") else "letter": what, "verdict": "right" if right else "not yet"}
-    return json.dumps(record | {"since_cell": 1.0, "on_item": 60.0, "in_kernel": 600.0} | more)
+    return json.dumps(record | {"on_item": 60.0, "in_kernel": 600.0} | more)
 
 
 def test_a_learner_s_table_minutes_and_next_exercise(tmp_path):
     """Minutes go by the exercises that are left, 10 of 15 min in lesson 2; an optional one is no part of the core."""
-    nobody = summary.table(learner(tmp_path, COURSE), COURSE)
-    assert nobody[1].split() == "2 · Tiny ·· +· 0 of 2 60 60".split()
-    assert nobody[4] == "0 of 3 exercises of the core are right. Next: exercise 2.1."
+    assert summary.line(learner(tmp_path, COURSE), COURSE).endswith("Next: exercise 2.1.")
     written(tmp_path / "02_tiny.ipynb", "first", "more")
     lines = summary.table(learner(tmp_path, COURSE), COURSE)
-    assert lines[0].split() == "lesson exercises core right min left of next".split()
+    assert "yours" not in lines[0]
     assert lines[1].split() == "2 · Tiny ●· +● 1 of 2 40 60 2.2".split()
     assert lines[4:6] == [
         "1 of 3 exercises of the core are right. Next: exercise 2.2 in 02_tiny.ipynb.",
@@ -157,7 +143,7 @@ def test_a_learner_s_table_minutes_and_next_exercise(tmp_path):
     written(tmp_path / "03_last.ipynb", "third")
     done = summary.table(learner(tmp_path, COURSE), COURSE)
     assert done[0].split()[-2:] == ["yours", "next"] and done[1].split()[-3:] == ["0", "60", "30"]
-    assert done[4].endswith("You have finished the course.") and done[5] == "About 0 h 0 min of the core are left."
+    assert done[4].endswith("You have finished the course.")
     assert done[-1].endswith("left out, damaged or of a newer edition of the course: 1.")
 
 
@@ -185,9 +171,6 @@ def test_the_page_has_a_row_a_learner_and_a_column_an_exercise(tmp_path):
     assert sorted(names, key=page.in_order) == ["anna", "Bo", "Łuk", "seat 9", "seat 10", "Übel", "Zoe"]
 
 
-# ------------------------------------------------------------------------------------------------------- the commands
-
-
 def test_lab_opens_the_first_lesson_that_is_not_finished(tmp_path):
     folder = tmp_path / "lessons_src/lessonkit/course"
     folder.mkdir(parents=True)
@@ -209,7 +192,6 @@ def test_a_folder_that_holds_the_learners_folders_stands_for_them(tmp_path, caps
     written(collected / "anna/02_statistics.ipynb", "how_many")
     (collected / "anna/attempts.jsonl").write_text(attempt("Exercise 2.3", "how_many", lesson="statistics"))
     written(collected / "bo/work/02_statistics.ipynb")
-    (collected / "cy").mkdir()
     written(collected / ".trash/02_statistics.ipynb")
     note = f"{collected} holds no notebooks itself, so the folders in it that do are read: anna, bo/work.\n"
     for arguments, out, err in [
@@ -217,23 +199,17 @@ def test_a_folder_that_holds_the_learners_folders_stands_for_them(tmp_path, caps
         (["--report", collected], "Learners: 1. Attempts: 1.", note),
         (["--report", collected / "bo/work"], "bo/work/attempts.jsonl: no attempts.", ""),
         ([collected], "anna:\n", note),
-        (["--report", collected / "cy"], "", "holds no notebooks, and no folder that does."),
     ]:
         command.main([*map(str, arguments)])
         output = capsys.readouterr()
         assert out in output.out and err in output.err and (err or not output.err), arguments
     assert [row[0] for row in rows_of(page_of.read_text("utf-8"))[2:4]] == ["anna", "bo"]
-    for arguments, message in [
-        (["nowhere"], "there is no nowhere"),
-        (["--html", str(tmp_path / "no/class.html"), str(collected)], "cannot be written (No such file or directory)"),
-    ]:
-        with pytest.raises(SystemExit) as stopped:
-            command.main(arguments)
-        assert message in capsys.readouterr().err + str(stopped.value)
+    with pytest.raises(SystemExit):
+        command.main(["nowhere"])
+    assert "there is no nowhere" in capsys.readouterr().err
 
 
 def test_it_reads_the_learners_folder_without_being_told_and_needs_no_torch(tmp_path):
-    """So it starts at once, and runs in the instructors' environment too."""
     written(tmp_path / "02_statistics.ipynb", "how_many")
     program = "import sys; sys.modules['torch'] = None; from lessonkit.progress import __main__ as it; it.main([])"
     assert "··●·" in python("-c", program, env=os.environ | {"LESSON_WORK": str(tmp_path)})

@@ -19,7 +19,7 @@ from lessonkit.inventory.questions import FORMS, WORDS
 SOURCE, TABLE = "lessons_src/inventory.md", "lessons_src/lessonkit/inventory/questions.json"
 NOTEBOOKS = {"A": "notebooks/inventory_a.ipynb", "B": "notebooks/inventory_b.ipynb"}
 QUESTION = re.compile(r"\*\*([AB])(\d+):\*\* (\S.*)")
-OPTION = re.compile(r"- \[([ x])\] (\S.*?) :: (\S.*) :: (\S.*)")
+OPTION = re.compile(r"- \[([ x])\] (\S.*?) :: (\S.*?)(?: :: (\S.*))?")
 INTRODUCTION = """\
 # The LayerNorm inventory, form {form}: {when}
 
@@ -41,8 +41,11 @@ ABOUT = {
 
 
 def read(root):
-    """Return the questions of inventory.md, a dict each, or refuse what would make a wrong form."""
-    sections, questions, theme, belief, number = _sections(root), [], None, None, 0
+    """Return the questions of inventory.md, a dict each, with a name, a theme, a belief and options.
+
+    What would make a wrong form stops the build, with its line and the way out.
+    """
+    sections, questions, theme, belief, title, number = _sections(root), [], None, None, None, 0
     for at, line in enumerate((root / SOURCE).read_text(encoding="utf-8").split("\n"), 1):
         asked, option = QUESTION.fullmatch(line), OPTION.fullmatch(line)
         if line.startswith("## "):
@@ -55,7 +58,8 @@ def read(root):
             question = {"name": f"{asked[1]}{number}", "theme": theme, "belief": belief, "question": asked[3]}
             questions.append(question | {"line": at, "options": []})
         elif option and questions:
-            right, text, reason, title = option.groups()
+            right, text, reason, own = option.groups()
+            title = own or title
             if title not in sections:
                 _fail(at, f"no section of the lessons is called {title!r}. Name the one that settles the option.")
             questions[-1]["options"].append({"text": text, "reason": reason, "right": right == "x"} | sections[title])

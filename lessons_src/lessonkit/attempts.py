@@ -9,10 +9,8 @@ There is no log in builds, in tests, for the solutions, or outside a notebook: s
     lesson, item    "statistics", "Exercise 2.1" (or "Predict 2.1", "Recall 2.1")
     check or letter the check's name ("mean_and_var"), or the letter of the answer ("b")
     verdict         "right" or "not yet"; an exercise that is not written yet is no attempt
-    mistake         the cause that the check named, in its own words, if the mistake is a known one
-    since_cell      seconds between the end of the cell before and the start of this one
-    on_item         seconds of work since the item was met: since the end of the last cell before the one that first
-                    showed its card or question was run
+    mistake         the cause that the check named, if the mistake is a known one
+    on_item         seconds of work since the end of the last cell before the one that first showed the item was run
     in_kernel       seconds of work since the lesson's first cell in this kernel
 
 Seconds of work are those from cell to cell, with every pause between two cells cut to ten minutes.
@@ -62,12 +60,12 @@ class Lines:
 
 
 class _Log:
-    """A kernel's log, and its clock: seconds of work are those from cell to cell, long pauses cut."""
+    """A kernel's log, and its clock."""
 
     def __init__(self, path):
         self.path, self.kernel = path, secrets.token_hex(4)
         self.met = {}  # item: seconds of work when it was met
-        self.before = self.pause = self.worked = 0.0  # at the end of the cell before; since then, uncut; in all
+        self.before = self.worked = 0.0  # at the end of the cell before; in all
         self.last = time.monotonic()
         self.lines = Lines(
             "This attempt could not be noted in {name}: {why}. The lesson goes on as it is, and this kernel tries "
@@ -75,9 +73,9 @@ class _Log:
         )
 
     def before_cell(self, info):
-        self.before, self.pause = self.worked, time.monotonic() - self.last
-        self.worked += min(self.pause, PAUSE)
-        self.last += self.pause
+        self.before, now = self.worked, time.monotonic()
+        self.worked += min(now - self.last, PAUSE)
+        self.last = now
         source = info.raw_cell or ""
         items = [f"Exercise {card[1]}" for card in CARD.finditer(source)]
         for item in [*items, *(f"{kind.capitalize()} {number}" for kind, number in ASKS.findall(source))]:
@@ -90,7 +88,6 @@ class _Log:
     def add(self, lesson, item, details):
         worked = self.worked + time.monotonic() - self.last
         record = {"kernel": self.kernel, "lesson": lesson, "item": item, **details}
-        record["since_cell"] = round(self.pause, 1)
         record["on_item"] = round(worked - self.met.setdefault(item, self.before), 1)
         record["in_kernel"] = round(worked, 1)
         self.lines.add(self.path, VERSION, record)
@@ -124,7 +121,7 @@ def note(lesson, item, right, **details):
 def append(path, line):
     """Add a line to a file in one write, so that two kernels never mix theirs; OSError if it does not fit.
 
-    After a line that was cut off by a full disk, the new one begins a line of its own.
+    After a line that was cut off the new one begins a line of its own.
     """
     path.touch()
     cut = path.read_bytes()[-1:] not in (b"", b"\n")

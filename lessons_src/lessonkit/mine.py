@@ -1,8 +1,7 @@
 """The learner's own layers: `from lessonkit.mine import LayerNorm` gives the answer to exercise 4.3 that was kept.
 
-Where a learner works and has passed the exercise's check, that is the learner's own, else the course's, from
-fromscratch; a line says which. What was edited since must pass its check again, in silence, before it is used. What
-exercises do not make is to be had from fromscratch alone.
+Where a learner has passed the exercise's check, that is the learner's own, else the course's; a line says which. What
+was edited since must pass its check again before it is used.
 """
 
 import functools
@@ -45,15 +44,8 @@ def __getattr__(name):
     return getattr(importlib.import_module(f"fromscratch.{lesson}"), name)
 
 
-def __dir__():
-    return sorted(_homes())
-
-
 def bring_back(space):
-    """Bind what was kept from the lesson whose notebook runs here, as far as a new kernel's names are free.
-
-    space: the kernel's names. One line says what came back.
-    """
+    """Bind what was kept from the lesson whose notebook runs here, as far as names are free in space, the kernel's."""
     lesson = next((each for each in course.lessons().values() if each.module == places.lesson()), None)
     back = {}
     for name in lesson.answers if lesson else ():
@@ -99,7 +91,7 @@ def _own(lesson, name):
 
 @functools.cache  # once a kernel, and anew if the file has changed
 def _module(path, text):
-    """Return the module that a file makes, or a Refused that says why not; it can be imported, its classes pickled."""
+    """Return the module that a file makes, which can be imported, or a Refused that says why not."""
     _running.add(path.stem)
     try:
         with quiet(), files.loaded(files.parse(text), path) as module:

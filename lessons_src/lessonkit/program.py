@@ -1,8 +1,8 @@
 """What a piece of code reads and binds, and which statements of a program a name needs, found without running it.
 
-A program is a list of statements in the order in which they ran: the cells of a kernel, of a lesson, or a module. A
-statement's own expressions, decorators, defaults and base classes are read while it runs, from what was bound before
-it; the bodies of its functions are read when they are called, from what is bound in the end.
+A program is a list of statements in the order in which they ran. A statement's own expressions, decorators, defaults
+and base classes are read while it runs, from what was bound before it; the bodies of its functions are read when they
+are called, from what is bound in the end.
 """
 
 import ast

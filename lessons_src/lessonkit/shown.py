@@ -1,7 +1,7 @@
 """What a notebook shows of this package's own: a box for each verdict, and "your turn" while an exercise waits.
 
-A box takes the text's color and the page's background from the theme, light or dark, and lays a tint over it, so that
-it is readable in both; a mark and a word say what the color says. Outside a notebook a message is plain text.
+A box lays a tint over the theme's page, light or dark; a mark and a word say what the color says. Outside a notebook a
+message is plain text.
 
 A blank exercise raises YourTurn. The cells below it that need its result would fail with a NameError; the hook
 remembers which names a waiting cell would have bound and turns such a NameError into YourTurn as well.
@@ -78,7 +78,7 @@ class Told(Exception):
         return self.told().split("\n")
 
     def show(self):
-        """Show the box in a notebook; return the lines of the error below it, which most viewers then leave out."""
+        """Show the box in a notebook; return the lines of the error below it."""
         lines = self._render_traceback_()
         if not in_notebook():
             return lines
@@ -88,7 +88,7 @@ class Told(Exception):
 
 
 class YourTurn(Told):
-    """A part of the lesson that the learner has not written yet. Its text starts with the exercise: "3.1: ..."."""
+    """A part that the learner has not written yet. Its text starts with the exercise: "3.1: ..."."""
 
     tone = "turn"
 
@@ -105,7 +105,7 @@ def bound_names(source):
     """Return the names that a cell binds at its top level, as a set; none for a cell that is not plain Python."""
     try:
         return names(source)[1]
-    except (SyntaxError, ValueError):  # a %magic or !command: it binds nothing that a lesson relies on
+    except (SyntaxError, ValueError):  # a %magic or !command
         return set()
 
 
@@ -120,10 +120,7 @@ def translate(error):
 
 
 def not_run_yet(error):
-    """Return two lines that say how to come back, if a cell of this notebook binds the missing name; else None.
-
-    After a restart, or on the next day, the cells above an exercise have not been run in the new kernel.
-    """
+    """Return two lines that say how to come back, if a cell of this notebook binds the missing name; else None."""
     codes = ["".join(cell["source"]) for cell in places.notebook()["cells"] if cell["cell_type"] == "code"]
     if not _is_missing(error) or not any(error.name in bound_names(code) for code in codes):
         return None
@@ -143,7 +140,7 @@ def from_before(exercise, answer):
 
 
 def install():
-    """Install the hook into the running IPython shell; outside IPython do nothing. Installing twice changes nothing."""
+    """Install the hook into the running IPython shell, if there is one and it has none."""
     shell = sys.modules.get("IPython") and sys.modules["IPython"].get_ipython()
     if shell is None or getattr(shell, "_lessonkit_hook", False):
         return

@@ -46,10 +46,7 @@ def _gain(theme, both):
 
 
 def main(arguments=None):
-    """Do what the command line says."""
-    parser = argparse.ArgumentParser(
-        prog="python -m lessonkit.inventory", description="A form of the LayerNorm inventory, or the report of a class."
-    )
+    parser = argparse.ArgumentParser("python -m lessonkit.inventory")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--print", choices=FORMS, dest="form", help="a form as plain text, without what is right")
     what.add_argument(

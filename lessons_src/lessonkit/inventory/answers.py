@@ -1,9 +1,8 @@
 """The letters of a learner: kept in work/inventory.jsonl, and read from there.
 
 A letter is a line: {"v": 1, "time": "2026-11-22T07:00:01Z", "question": "A3", "edition": "3fa2c1", "letter": "b"}. When
-a result is first shown, {"v": 1, "time": ..., "result": "A"} follows; the last letter before that counts. Nothing is
-sent; LESSON_LOG=off keeps letters in this kernel alone. There is no file in builds, in tests, and where there is no
-learner: see lessonkit.places.
+a result is first shown, {"v": 1, "time": ..., "result": "A"} follows; the last letter before that counts. With
+LESSON_LOG=off and without a learner's folder letters are kept in this kernel alone.
 """
 
 from dataclasses import dataclass, field
@@ -58,7 +57,7 @@ class Answers:
 def answer(question, letter):
     """Keep a letter for a question; empty, it says what to put there. Whether it is right is said by result."""
     if question not in items():
-        raise ValueError(f"there is no question {question!r}, expected A1 to A12 or B1 to B12. Correct the number.")
+        raise ValueError(f"there is no question {question!r}, expected A1 to A12 or B1 to B12.")
     letter = str(letter).strip(" .()").lower()
     answers = mine()
     kept = answers.last.get(question)

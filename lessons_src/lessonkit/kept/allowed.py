@@ -1,8 +1,7 @@
 """What a kept answer may consist of: imports of what computes, definitions and assignments.
 
-It must import by itself in a new process, today and next year, and do nothing but define. So what leans on the screen,
-the keyboard, a file or the notebook is refused, and so is a value that training has made. This is no sandbox: it tells
-apart what can be kept and what cannot.
+It must import by itself in a new process and do nothing but define. So what leans on the screen, the keyboard, a file
+or the notebook is refused, and so is a value that training has made. This is no sandbox.
 """
 
 import ast
@@ -29,7 +28,7 @@ VALUES = (ast.Assign, ast.AnnAssign, ast.AugAssign)
 
 
 def trouble(program):
-    """Return why a program is none that can be kept, as the end of a sentence ("it opens a file"), None if it can."""
+    """Return why a program cannot be kept, as the end of a sentence ("it opens a file"), None if it can."""
     return next((reason for statement in program for reason in _troubles(statement, program)), None)
 
 

@@ -1,7 +1,7 @@
 """The files of work/mine: one module a lesson, with the learner's answers to its exercises, and the package's list.
 
-A file is a docstring that says whose it is, when each exercise was kept and how to use it, then the code. The docstring
-ends with a fingerprint: what has one that fits has passed its check as it stands, what was edited or damaged has not.
+A file is a docstring, then the code. The docstring ends with a fingerprint: what has one that fits has passed its check
+as it stands, what was edited or damaged has not.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ class Refused(Exception):
 class Kept:
     """What a file of work/mine holds. text: all of it, None if there is no file. program: its statements.
 
-    entries: {name: (exercise, day on which it was kept)}. whole: whether it is as it was written here.
+    entries: {name: (exercise, day on which it was kept)}. whole: whether nobody has edited it.
     """
 
     text: str | None = None
@@ -120,7 +120,7 @@ def compose(lesson, entries, program):
 
 @contextlib.contextmanager
 def draft(path, text):
-    """Yield a file beside a file of work/mine that holds a text meanwhile: numba's cache wants to see the source."""
+    """Yield a file beside another that holds a text meanwhile: numba's cache wants to see the source."""
     file = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         file.write_text(text, encoding="utf-8", newline="\n")

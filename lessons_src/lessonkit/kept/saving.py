@@ -1,7 +1,7 @@
 """Keep an answer that has passed its check: its source, and what it needs, in work/mine.
 
-The source is found in what this kernel has executed. An answer that would not import by itself in a new process, or
-does something besides computing, is refused in one sentence, and later lessons go on with the course's.
+The source is found in what this kernel has executed. What would not import by itself, or does something besides
+computing, is refused in one sentence, and later lessons go on with the course's.
 """
 
 import ast
@@ -15,7 +15,7 @@ from lessonkit.kept.files import Refused
 from lessonkit.program import needed, statements
 
 MINE = "from lessonkit.mine import "  # of the same lesson, in a new kernel: the file has it
-PATIENCE = 10  # seconds for which a kernel waits for another one that is keeping an answer just now
+PATIENCE = 10  # seconds for which a kernel waits for another one
 
 
 def save(answer, exercise, passes, borrowed, exported):
@@ -23,8 +23,8 @@ def save(answer, exercise, passes, borrowed, exported):
 
     exercise: (its lesson, its number, the answer's name, its check's name). passes: puts an object through the check
     of a name of this lesson and returns why it does not pass, or None. borrowed: names for which the course's own has
-    stood in. exported: what else the course has from this lesson: where the lesson's own code for it cannot be kept, it
-    is imported. Never raises an Exception: whatever is wrong, the lesson goes on.
+    stood in. exported: what else the course has from this lesson, imported where the lesson's own code cannot be kept.
+    Never raises an Exception: whatever is wrong, the lesson goes on.
     """
     folder = places.work()
     if folder is None:
@@ -54,7 +54,7 @@ def save(answer, exercise, passes, borrowed, exported):
 
 
 def _executed(answer, name, check):
-    """Return the statements that this kernel has run; at their end, if the answer goes by another name, name = it."""
+    """Return the statements that this kernel has run, and name = the answer if that goes by another name."""
     from IPython import get_ipython
 
     shell = get_ipython()
@@ -82,7 +82,7 @@ def _new(program, name, old, lesson, borrowed, exported):
         if not trouble and unbound:
             trouble = (
                 f"no line in a cell binds {unbound[0]} by itself, as an import, a definition or an assignment does; "
-                "exec, globals(), import * and cells that begin with %% hide what they bind"
+                "exec, globals(), import * and %% cells hide what they bind"
             )
         if not trouble:
             return new
@@ -90,7 +90,7 @@ def _new(program, name, old, lesson, borrowed, exported):
 
 
 def _write(path, old, entry, new, passes):
-    """Write a file with a new answer; return a sentence if one that was edited by hand was there, which is put aside.
+    """Write a file with a new answer; return a sentence if an edited one was there, which is put aside.
 
     entry: the new answer's, as in Kept.entries. new: the statements that it needs.
     """

@@ -2,8 +2,7 @@
 
 Every function takes `title`, the conclusion in one sentence, `caption`, what is drawn, under which conditions and over
 how many runs, and `alt`, the picture in words. It shows the picture with that text alternative and, below it, the
-caption as real text. With `show=False` it shows nothing and returns the Picture instead. Data may be torch tensors,
-NumPy arrays, numbers, or nested lists of those; gradients are detached here.
+caption as text. Data may be torch tensors, NumPy arrays, numbers, or nested lists of those.
 """
 
 from lessonkit import _threads  # noqa: F401  sets how many torch uses

@@ -7,17 +7,16 @@ from lessonkit.plot._style import GREY, WIDE, ink, publish
 
 _NAME = {"fontsize": 17, "fontweight": "bold"}
 _BOX = {"fontsize": 16, "fontweight": "bold"}
-_FORMULA = {"fontsize": 14}
-_HIGH, _STEP, _RADIUS = 30, 48, 12  # points: a box, from one box to the next, the circle of the sum
+_HIGH, _STEP, _RADIUS, _FOOT = 30, 48, 12, 62  # points: a box, from one to the next, the circle of the sum, the foot
 
 
 def blocks(layouts, /, **words):
     """Draw residual blocks side by side, each from its input x at the bottom to its output y at the top.
 
     layouts: {name: dict(branch=["LN", "f"], after=["LN"], formula="x + f(LN(x))")}, one to five blocks.
-    branch: the boxes between x and the sum, in the order in which a signal meets them. after: boxes after the sum,
-    formula: a line below the diagram; both may be left out. A box that is named like a method ("LN", "RMSNorm") has
-    that method's colour, every other one is grey.
+    branch: the boxes between x and the sum, in the order in which a signal meets them. after: boxes after the sum, if
+    there are any. formula: a line below the diagram. A box that is named like a method ("LN", "RMSNorm") has that
+    method's colour, every other one is grey.
     """
 
     def build(fig):
@@ -25,12 +24,11 @@ def blocks(layouts, /, **words):
         each = width / max(len(layouts), 3)  # one or two blocks are not drawn larger than three
         longest = max(len(layout["branch"]) for layout in layouts.values())
         tops = max(len(layout.get("after", ())) for layout in layouts.values())
-        foot = 62 if any(layout.get("formula") for layout in layouts.values()) else 34
-        height = foot + 70 + _STEP * (longest + tops) + 46
+        height = _FOOT + 70 + _STEP * (longest + tops) + 46
         ax = fig.add_subplot()
         for place, (name, layout) in enumerate(layouts.items()):
             centre = width * (place + 0.5) / len(layouts)
-            _block(ax, centre, each, foot, longest, tops, name, **layout)
+            _block(ax, centre, each, longest, tops, name, **layout)
         ax.set_axis_off()
         ax.set(xlim=(0, width), ylim=(0, height), aspect="equal")
         fig.set_figheight((height + 10) / 72)
@@ -38,13 +36,13 @@ def blocks(layouts, /, **words):
     return publish(build, size=(WIDE, 4), **words)
 
 
-def _block(ax, centre, each, foot, longest, tops, name, *, branch, after=(), formula=""):
+def _block(ax, centre, each, longest, tops, name, *, branch, formula, after=()):
     stream, side = centre - 0.2 * each, centre + 0.2 * each  # where the skip and the branch run
     wide = min(0.36 * each, 78)
-    fork, total = foot + 24, foot + 24 + _STEP * longest + 34  # heights of the split and of the sum
+    fork, total = _FOOT + 24, _FOOT + 24 + _STEP * longest + 34  # heights of the split and of the sum
     end = total + 16 + _STEP * tops + 12
     line = {"color": LINE, "lw": 3, "solid_capstyle": "butt", "zorder": 1}
-    ax.plot([stream, stream], [foot, end - 8], **line)
+    ax.plot([stream, stream], [_FOOT, end - 8], **line)
     ax.plot([stream, side, side, stream + _RADIUS + 8], [fork, fork, total, total], **line, solid_joinstyle="round")
     for tip, tail in (((stream, end), (stream, end - 10)), ((stream + _RADIUS, total), (stream + _RADIUS + 12, total))):
         arrow(ax, tip, tail, lw=3, head=(0.5, 0.3))
@@ -56,8 +54,7 @@ def _block(ax, centre, each, foot, longest, tops, name, *, branch, after=(), for
     ax.add_patch(Circle((stream, total), _RADIUS, facecolor="white", edgecolor=LINE, lw=2, zorder=3))
     ax.text(stream, total, "+", ha="center", va="center_baseline", zorder=4, fontsize=17, fontweight="bold")
     words = {"ha": "center", "va": "center", "style": "italic", "fontsize": 16}
-    ax.text(stream - 12, foot + 6, "x", **words)
+    ax.text(stream - 12, _FOOT + 6, "x", **words)
     ax.text(stream - 12, end - 4, "y", **words)
-    ax.text(centre, foot + 70 + _STEP * (longest + tops) + 30, name, ha="center", va="center", **_NAME)
-    if formula:
-        ax.text(centre, 34, formula, ha="center", va="center", color=ink(GREY), **_FORMULA)
+    ax.text(centre, _FOOT + 70 + _STEP * (longest + tops) + 30, name, ha="center", va="center", **_NAME)
+    ax.text(centre, 34, formula, ha="center", va="center", color=ink(GREY), fontsize=14)

@@ -14,7 +14,6 @@ from lessonkit.plot._style import (
     end_label,
     ink,
     level_ylabel,
-    named,
     publish,
     short_number,
     wrap,
@@ -41,8 +40,7 @@ def lines(
     """Curves over a common x, each with its name at its end.
 
     x_values: (n,) numbers, or n strings for categories. curves: {name: (n,) values}, or {name: (runs, n)}, drawn as
-    the mean line with a band of one sample standard deviation (ddof = 1), which the caption then says by itself; a
-    single run, (1, n), has no band.
+    the mean line with a band of one sample standard deviation (ddof = 1), which the caption then says by itself.
     xlog, ylog: logarithmic axes. ylim: (low, high). href: {text: value}, dashed reference lines.
     markers: mark each point; by default up to 12 of them. dots: names drawn as points without a line.
     colors: {name: method or colour}. size: inches without the title.
@@ -50,7 +48,7 @@ def lines(
     axis zero is a gap too, and a curve that ends there "reaches 0".
     Raises ValueError for lengths that differ, nothing finite to draw, negative values on a log axis.
     """
-    part = _Lines("plot.lines", x_values, curves, xlog, ylog, ylim, href, markers, dots)
+    part = _Lines(x_values, curves, xlog, ylog, ylim, href, markers, dots)
     return _publish({"": part}, x, [y], colors, size or (WIDTH, 3.1), words)
 
 
@@ -61,11 +59,8 @@ def panels(parts, /, *, x, y, xlog=False, ylog=False, colors=None, **words):
     a label for each panel, and each has its own. xlog, ylog and colors are those of `lines` and hold for
     all panels; a name has the same colour in each.
     """
-    named(parts, "plot.panels")
-    labels = list(y) if isinstance(y, (list, tuple)) else [y]
-    if len(labels) not in (1, len(parts)):
-        raise ValueError(f"plot.panels got {len(labels)} labels in y= for {len(parts)} panels. Pass one, or one each.")
-    drawn = {name: _Lines(f"plot.panels, {name!r}", *part, xlog, ylog) for name, part in parts.items()}
+    labels = [y] if isinstance(y, str) else y
+    drawn = {name: _Lines(*part, xlog, ylog) for name, part in parts.items()}
     return _publish(drawn, x, labels, colors, (WIDE, 3.3), words)
 
 
@@ -87,36 +82,19 @@ def _publish(parts, x, labels, colors, size, words):
         for ax, part in zip(axes, parts.values(), strict=True):
             part.finish(ax, chosen)
 
-    runs, groups = {}, {}
+    groups = {}
     for at, (title, part) in enumerate(parts.items()):
         panel = [title if shared else f"{title}: {labels[at]}"] * many
-        runs |= {", ".join([name, *panel]): n for name, (_, sd, n, _) in part.curves.items() if sd is not None}
         groups |= {(*panel, *curve): rows for curve, rows in part.numbers().items()}
+    runs = {n for part in parts.values() for _, sd, n, _ in part.curves.values() if sd is not None}
     header = [*["panel"] * many, "curve", x, labels[0] if shared else "value", *["standard deviation"] * bool(runs)]
-    numbers = _numbers.table(header, groups)
-    return publish(build, size=size, note=_estimator(runs), numbers=numbers, **words)
-
-
-def _estimator(runs):
-    """The caption's sentence on n and the estimator; runs: {name: number of runs}, only those drawn with a spread."""
-    if not runs:
-        return ""
-    counts = set(runs.values())
-    count = f"{counts.pop()} runs" if len(counts) == 1 else ", ".join(f"{n} ({name})" for name, n in runs.items())
-    return f"Mean line and band of one sample standard deviation over n = {count}."
-
-
-def array(values, what):
-    """values (tensor, array, number, nested list of those) as a float64 array; `what` names it in errors."""
-    try:
-        return np.asarray(_plain(values), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{what} is no array of real numbers ({error}). Pass a tensor, an array or a list of equally long lists."
-        ) from None
+    many_runs = " or ".join(map(str, sorted(runs)))
+    note = f"Mean line and band of one sample standard deviation over n = {many_runs} runs." if runs else ""
+    return publish(build, size=size, note=note, numbers=_numbers.table(header, groups), **words)
 
 
 def _plain(values):
+    """Return nested lists without the tensors in them."""
     if hasattr(values, "detach"):
         return values.detach().cpu().double().numpy()  # double: NumPy has no bfloat16
     if isinstance(values, (list, tuple)):
@@ -127,34 +105,20 @@ def _plain(values):
 class _Lines:
     """The data of one set of axes, checked, and how to draw them."""
 
-    def __init__(self, where, x_values, curves, xlog, ylog, ylim=None, href=None, markers=None, dots=()):
-        self.where, self.xlog, self.ylog, self.ylim = where, xlog, ylog, ylim
-        self.href, self.dots = href or {}, dots
-        self.categories = None
-        if isinstance(x_values, (list, tuple)) and all(isinstance(value, str) for value in x_values):
-            self.categories, x_values = x_values, range(len(x_values))
-        self.x = array(x_values, f"{where}: x")
-        if self.x.ndim != 1 or not len(self.x) or not np.isfinite(self.x).all():
-            raise ValueError(f"{where}: x has shape {self.x.shape}, expected (n,) finite numbers or n strings.")
-        if xlog and (self.x <= 0).any():
-            raise ValueError(f"{where}: x holds {self.x.min():g}, which xlog=True cannot show. Leave it out, or xlog.")
-        self.curves = {name: self._curve(name, values) for name, values in named(curves, where).items()}
-        for name in dots:
-            if name not in self.curves:
-                raise ValueError(f"{where}: dots={dots!r}, expected a list of names out of {', '.join(self.curves)}.")
+    def __init__(self, x_values, curves, xlog, ylog, ylim=None, href=None, markers=None, dots=()):
+        self.xlog, self.ylog, self.ylim, self.href, self.dots = xlog, ylog, ylim, href or {}, dots
+        self.categories = x_values if isinstance(x_values[0], str) else None
+        self.x = np.arange(len(x_values)) if self.categories else np.asarray(_plain(x_values))
+        self.curves = {name: self._curve(name, values) for name, values in curves.items()}
         self.markers = len(self.x) <= 12 if markers is None else markers
 
     def _curve(self, name, values):
         """(mean, sd or None, runs, the word for how it ends) of one curve; what cannot be drawn is nan."""
-        runs = array(values, f"{self.where}: {name!r}")
-        if runs.ndim not in (1, 2) or runs.shape[-1] != len(self.x) or not len(runs):
-            raise ValueError(
-                f"{self.where}: {name!r} has shape {runs.shape} and x has {len(self.x)} values. "
-                f"Expected ({len(self.x)},), or (runs, {len(self.x)})."
-            )
+        runs = np.asarray(_plain(values), dtype=float)
+        if runs.ndim not in (1, 2) or runs.shape[-1] != len(self.x):
+            raise ValueError(f"{name!r} has shape {runs.shape}; expected ({len(self.x)},), or (runs, {len(self.x)}).")
         if self.ylog and (runs < 0).any():
-            low = np.nanmin(runs)
-            raise ValueError(f"{self.where}: {name!r} holds {low:g}, below zero. Leave ylog out, or pass |y|.")
+            raise ValueError(f"{name!r} holds {np.nanmin(runs):g}, below zero. Leave ylog out, or pass |y|.")
         runs = np.atleast_2d(np.where(np.isfinite(runs), runs, np.nan))
         n, lost = len(runs), np.isnan(runs[:, -1]).sum()
         end = (f"{lost} of {n} diverge" if n > 1 else "diverges") if lost else ""
@@ -164,10 +128,7 @@ class _Lines:
             end = end or ("reaches 0" if mean[-1] == 0 else "")
             mean[mean == 0] = np.nan
         if np.isnan(mean).all():
-            raise ValueError(
-                f"{self.where}: {name!r} has no value to draw: at every x a run is nan or inf{', or 0' * self.ylog}. "
-                "Leave it out and say so in the caption, or end the curve where it still is finite."
-            )
+            raise ValueError(f"{name!r} has no value to draw: at every x a run is nan or inf. Leave it out and say so.")
         return mean, sd, n, end
 
     def numbers(self):

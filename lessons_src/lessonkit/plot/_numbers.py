@@ -1,10 +1,10 @@
-"""The numbers behind a picture as a table: for readers who cannot see it, and for whoever wants to know exactly."""
+"""The numbers behind a picture as a table."""
 
 import csv
 import io
 import math
 
-MOST = 200  # rows of a table, about: what a person can still look through
+MOST = 200  # rows of a table, about
 
 
 def table(header, groups):
@@ -30,8 +30,8 @@ def _text(cell):
     """A cell as text: 0.00123, 12300, 3e-08; whole numbers such as 1024 in full; no value for nan."""
     if isinstance(cell, str):
         return cell
+    cell = float(cell)
     if math.isnan(cell):
         return ""
-    cell = float(cell)
-    value = cell if abs(cell) < 1e6 and cell == round(cell) else float(f"{cell:.3g}")
-    return f"{value:.0f}" if abs(value) < 1e6 and value == round(value) else f"{value:g}"
+    value = cell if cell.is_integer() else float(f"{cell:.3g}")
+    return f"{value:.0f}" if abs(value) < 1e6 and value.is_integer() else f"{value:.3g}"

@@ -3,6 +3,7 @@
 import io
 import re
 import sys
+from dataclasses import dataclass
 
 import matplotlib.style
 import numpy as np
@@ -16,9 +17,8 @@ from PIL import Image
 
 from lessonkit.plot import _numbers
 
-# One colour a method in the whole course: six are Okabe & Ito's, the others were searched for so that every pair stays
-# apart for normal, protan and deutan eyes (tests/test_plot.py measures it). Names that are no method get what is left,
-# from InstanceNorm's on: those of methods that are seldom in a figure come first.
+# One colour a method in the whole course: six are Okabe & Ito's, and every pair stays apart for normal, protan and
+# deutan eyes (tests/test_plot.py). Names that are no method get what is left, from InstanceNorm's on.
 COLORS = {
     "LayerNorm": "#0072B2",
     "InstanceNorm": "#CC79A7",
@@ -33,14 +33,13 @@ COLORS = {
     "none": "#686868",
 }
 _ALIASES = {"ln": "LayerNorm", "bn": "BatchNorm", "gn": "GroupNorm", "rms": "RMSNorm", "nonorm": "none"}
-GREY = "#5F6B73"  # axes, reference lines and everything that is not data
-DANGER = "#C0392B"  # what goes wrong, in any figure; no method has it
+GREY = "#5F6B73"  # what is not data
+DANGER = "#C0392B"  # what goes wrong; no method has it
 
-DPI = 110  # pixels of the page for an inch; drawn twice as fine, for projectors and sharp screens
-WIDTH = 7.0  # inches of a plain figure: 770 pixels, which a notebook shows unscaled
-WIDE = 8.6  # of several panels
+DPI = 110  # pixels of the page for an inch; drawn twice as fine, for sharp screens
+WIDTH, WIDE = 7.0, 8.6  # inches of a plain figure, and of several panels
 STYLE = {
-    "font.family": "DejaVu Sans",  # ships with matplotlib: the same on every machine
+    "font.family": "DejaVu Sans",  # ships with matplotlib
     "font.size": 12,
     "axes.labelcolor": "#2B2F33",
     "axes.edgecolor": GREY,
@@ -63,15 +62,6 @@ TITLE = {"fontsize": 14, "fontweight": "bold", "linespacing": 1.15}
 LABEL = {"fontsize": 12, "fontweight": "bold", "linespacing": 1.0}
 _END = "end label"  # marks the texts that `_place_labels` moves
 
-# Names and numbers
-
-
-def named(data, where):
-    """data if it is a dict that is not empty and whose keys are strings, or else a clear error."""
-    if not isinstance(data, dict) or not data or not all(isinstance(name, str) for name in data):
-        raise ValueError(f"{where} expects {{name: values}}, at least one name, names as strings; got {str(data):.80}.")
-    return data
-
 
 def short_number(value):
     """A number for a tick: 0.003, 128, or a power of ten as mathtext."""
@@ -81,9 +71,6 @@ def short_number(value):
     factor, power = text.split("e")
     factor = "" if factor == "1" else rf"{factor}\cdot"
     return rf"${factor}10^{{{int(power)}}}$"
-
-
-# Colours
 
 
 def method(name):
@@ -100,13 +87,10 @@ def colors_for(names, colors=None):
     """A colour for each name: {name: "#rrggbb"}.
 
     Methods of the course keep theirs. `colors` maps further names to a method ("LayerNorm") or to any colour. The
-    others get what is left of the palette, BatchNorm's orange late and never LayerNorm's blue.
+    others get what is left of the palette, BatchNorm's orange late and never LayerNorm's blue. IndexError if there are
+    more than that.
     """
-    colors = colors or {}
-    for name in colors:
-        if name not in names:
-            raise ValueError(f"colors= names {name!r}, which is not drawn. Drawn are: {', '.join(names)}.")
-    chosen = {}
+    colors, chosen = colors or {}, {}
     for name in names:
         wish = colors.get(name, name)
         if method(wish):
@@ -114,11 +98,7 @@ def colors_for(names, colors=None):
         elif name in colors:
             chosen[name] = mcolors.to_hex(wish)
     left = [color for color in list(COLORS.values())[1:] if color not in chosen.values()]
-    unknown = [name for name in names if name not in chosen]
-    if len(unknown) > len(left):
-        raise ValueError(f"{len(names)} names in one figure cannot be told apart. Draw fewer, or use plot.panels.")
-    chosen |= dict(zip(unknown, left, strict=False))
-    return {name: chosen[name] for name in names}
+    return {name: chosen[name] if name in chosen else left.pop(0) for name in names}
 
 
 def luminance(color):
@@ -135,9 +115,7 @@ def ink(color):
     return mcolors.to_hex(rgb)
 
 
-# The picture
-
-
+@dataclass(repr=False)
 class Picture:
     """A figure as it is shown: `png` (bytes), `width` (pixels on the page), `alt` (the picture in words), `caption`.
 
@@ -145,8 +123,12 @@ class Picture:
     picture, and the web site shows them below it.
     """
 
-    def __init__(self, png, width, alt, caption, numbers="", rows=0):
-        self.png, self.width, self.alt, self.caption, self.numbers, self.rows = png, width, alt, caption, numbers, rows
+    png: bytes
+    width: int
+    alt: str
+    caption: str
+    numbers: str
+    rows: int
 
     def _repr_png_(self):
         stored = {"alt": self.alt, "width": self.width}
@@ -156,17 +138,15 @@ class Picture:
         return self.alt
 
 
-def publish(build, *, title, caption, alt, size, note="", numbers=("", 0), show=True):
-    """Draw build(fig) in the house style and show it, or return the Picture if show is False.
+def publish(build, *, title, caption, alt, size, note="", numbers=("", 0)):
+    """Draw build(fig) in the house style and show it.
 
     size: (width, height) in inches of the drawing; the lines of the title come on top of it. note: what a chart adds
-    to the caption by itself. numbers: what is drawn, as `_numbers.table` returns it.
-    title: the conclusion in one sentence. caption: what is drawn, under which conditions, over how many runs; it stands
-    below the picture as text. alt: the picture in words for readers who cannot see it. ValueError where one is empty.
+    to the caption by itself. numbers: what is drawn, as `_numbers.table` returns it. The other words are those of
+    lessonkit.plot; ValueError where one is empty.
     """
     if not (title.strip() and caption.strip() and alt.strip()):
         raise ValueError(f"a figure needs words: title={title!r}, caption={caption!r}, alt={alt!r}. Write them.")
-    # Captions and alternative texts may be written over several source lines.
     alt, caption = " ".join(alt.split()), " ".join([*caption.split(), *note.split()])
     # From matplotlib's own defaults, so that nobody's matplotlibrc changes a figure of the course.
     with matplotlib.style.context(["default", STYLE]):
@@ -180,22 +160,20 @@ def publish(build, *, title, caption, alt, size, note="", numbers=("", 0), show=
         fig.set_layout_engine("none")
         _place_labels(fig)
         canvas.draw()
-        picture = Picture(_png(canvas), round(fig.get_figwidth() * DPI), alt, caption, *numbers)
-    if not show:
-        return picture
-    ipython = sys.modules.get("IPython")  # a kernel has loaded it
-    if ipython is None or ipython.get_ipython() is None:
-        print(alt, caption, sep="\n")
-        return None
-    from IPython.display import display
+        return _show(Picture(_png(canvas), round(fig.get_figwidth() * DPI), alt, caption, *numbers))
 
-    display(picture)
-    display({"text/markdown": f"*{caption}*", "text/plain": caption}, raw=True)
-    return None
+
+def _show(picture):
+    ipython, caption = sys.modules.get("IPython"), picture.caption  # a kernel has loaded it
+    if ipython is None or ipython.get_ipython() is None:
+        print(picture, caption, sep="\n")
+        return
+    ipython.display.display(picture)
+    ipython.display.display({"text/markdown": f"*{caption}*", "text/plain": caption}, raw=True)
 
 
 def _png(canvas):
-    """The drawing as PNG in 256 colours: a third of the bytes, no difference to see, and nothing in it but pixels."""
+    """The drawing as PNG in 256 colours: a third of the bytes, and no difference to see."""
     image = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
     file = io.BytesIO()
     image.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(file, "png")
@@ -205,10 +183,9 @@ def _png(canvas):
 def figure(draw, *, numbers=None, size=(WIDTH, 3.3), ncols=1, sharey=False, **words):
     """Draw by hand in the house style.
 
-    draw: a function of one matplotlib Axes, or of a list of them if ncols > 1; it sets the axis labels itself and
-    names its curves. numbers: what is drawn, {column: values}, all of one length; none for a diagram.
+    draw: a function of one matplotlib Axes, or of a list of them if ncols > 1; it sets the axis labels and names its
+    curves. numbers: what is drawn, {column: values}, all of one length (else ValueError); none for a diagram.
     size: inches of the drawing without the title.
-    Raises ValueError for columns of different lengths.
     """
     drawn = _numbers.table(list(numbers), {(): list(zip(*numbers.values(), strict=True))}) if numbers else ("", 0)
 
@@ -221,11 +198,8 @@ def figure(draw, *, numbers=None, size=(WIDTH, 3.3), ncols=1, sharey=False, **wo
     return publish(build, size=size, numbers=drawn, **words)
 
 
-# Titles and direct labels
-
-
 def level_ylabel(ax):
-    """Write the label of the vertical axis above it, where it is read without tilting the head."""
+    """Write the label of the vertical axis above it."""
     ax.yaxis.label.set(rotation=0, ha="left", va="bottom")
     ax.yaxis.set_label_coords(0, 1, ax.transAxes + ScaledTranslation(0, 7 / 72, ax.figure.dpi_scale_trans))
 
@@ -261,7 +235,7 @@ def _add_title(fig, title):
 
 
 def _plain_ticks(fig):
-    """No offset or factor of all ticks ("1e-5") in the corner: it is overlooked, and the axis label stands there."""
+    """No factor of all ticks ("1e-5") in the corner, where the axis label stands."""
     for ax in fig.axes:
         for axis in (ax.xaxis, ax.yaxis):
             if not isinstance(axis.get_major_formatter(), ScalarFormatter):
@@ -318,16 +292,15 @@ def _place_labels(fig):
 
 
 def spread(centres, sizes, low, high):
-    """Move intervals apart as little as possible (least squares) until none overlaps another, inside low..high.
+    """Move intervals apart as little as possible (least squares) until none overlaps another, from low to high.
 
-    centres, sizes: one number an interval. Returns the new centres in the order given. Where they do not fit they
-    start at low.
+    centres, sizes: one number an interval. Returns the new centres; where they do not fit they start at low.
     """
     order = np.argsort(centres, kind="stable")
     ordered = np.array(sizes)[order]
     packed = ordered.cumsum() - ordered / 2  # the centres, were all packed from 0 on
-    # How far each wants to be from there: "no overlap" now reads "never decreasing", and the closest such numbers are
-    # the largest of the least means over neighbours (isotonic regression).
+    # How far each wants to be from there may not decrease: the closest such numbers are the largest of the least means
+    # over neighbours (isotonic regression).
     wanted, n = np.array(centres)[order] - packed, len(order)
     least = lambda i, first: min(wanted[first:end].mean() for end in range(i + 1, n + 1))
     shifts = [max(least(i, first) for first in range(i + 1)) for i in range(n)]

@@ -13,9 +13,7 @@ from lessonkit.progress.saved import learner, spread
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(
-        prog="python -m lessonkit.progress", description="How far a learner or a class is, from saved notebooks."
-    )
+    parser = argparse.ArgumentParser("python -m lessonkit.progress", description="How far a learner or a class is.")
     where = "a learner's folder, by default work/; or one that holds the folders of learners"
     parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help=where)
     what = parser.add_mutually_exclusive_group()
@@ -27,7 +25,8 @@ def main(arguments=None):
         parser.error(f"there is no {' and no '.join(map(str, folders))}. make lab makes work/; or name other folders.")
     if asked.folders:
         folders, notes = spread(folders, FILE)
-        print(*notes, sep="\n", end="\n" * bool(notes), file=sys.stderr)
+        for note in notes:
+            print(note, file=sys.stderr)
     try:
         print("\n".join(_lines(asked, folders, lessons())))
     except DamagedCourse as error:
@@ -40,25 +39,16 @@ def _lines(asked, folders, course):
         return report.text(folders, course)
     learners = [learner(folder, course) for folder in folders]
     if asked.html:
-        _write(asked.html, page.html(learners, course))
+        part = asked.html.with_name(f"{asked.html.name}.part")  # a browser may load the page at any moment
+        part.write_text(page.html(learners, course), encoding="utf-8")
+        part.replace(asked.html)
         return [f"{asked.html}: {len(learners)} learner{'s' if len(learners) > 1 else ''}"]
-    return [
-        line for who in learners for line in ([f"{who.name}:"] if len(folders) > 1 else []) + summary.table(who, course)
-    ]
-
-
-def _write(path, text):
-    part = path.with_name(f"{path.name}.part")  # a browser may load the page at any moment
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        sys.exit(f"{path} cannot be written ({error.strerror}). Name a file in a folder of your own.")
+    return [line for who in learners for line in [f"{who.name}:"] * (len(folders) > 1) + summary.table(who, course)]
 
 
 def _own_folder():
-    named = os.environ.get("LESSON_WORK") or "off"
-    return USUAL if named == "off" else Path(named)
+    named = os.environ.get("LESSON_WORK")
+    return USUAL if named in (None, "", "off") else Path(named)
 
 
 if __name__ == "__main__":

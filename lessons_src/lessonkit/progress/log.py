@@ -33,8 +33,7 @@ def read(path):
 def own_minutes(attempts):
     """Return {lesson's module: minutes of work}, from the attempts of one learner.
 
-    Counted is the work up to the last attempt in each kernel; what followed it, or came before a restart without one,
-    is not known.
+    Counted is the work up to the last attempt in each kernel.
     """
     last = {(attempt.lesson, attempt.kernel): attempt.in_kernel for attempt in attempts}
     sums = {}
@@ -44,18 +43,12 @@ def own_minutes(attempts):
 
 
 def take(path, version, add):
-    """Hand each record of a file, a line of JSON each, to add; return a sentence for each thing that could not be read.
+    """Hand each record of a file, a line of JSON each, to add; return a sentence if something could not be read.
 
     version: of the newest form that add knows. It raises a ValueError or the like for a damaged record.
     """
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        return [f"{path} cannot be read ({error.strerror})."]
     left_out = 0
-    for line in filter(bytes.strip, lines):
+    for line in filter(bytes.strip, path.read_bytes().split(b"\n") if path.exists() else ()):
         try:
             record = json.loads(line)
             if record["v"] > version:

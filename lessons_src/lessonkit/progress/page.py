@@ -102,13 +102,13 @@ def _edge(lesson, exercise):
 
 
 def in_order(name):
-    """A key that sorts names as people do: seat 2 before seat 10, and neither capitals nor accents matter."""
+    """A key that sorts names: seat 2 before seat 10, and neither capitals nor accents matter."""
     parts = unicodedata.normalize("NFKD", name.casefold())
     plain = "".join(part for part in parts if not unicodedata.combining(part)).translate(NO_ACCENT)
     return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", plain)], name
 
 
 def _names(learners):
-    """Return the names of learners; of two that are called alike, the whole paths of their folders."""
+    """Return the names of learners; where two are called alike, the paths of their folders."""
     count = Counter(person.name for person in learners)
     return [person.name if count[person.name] == 1 else str(person.folder) for person in learners]

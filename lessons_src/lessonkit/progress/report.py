@@ -7,20 +7,18 @@ from lessonkit.attempts import FILE
 from lessonkit.progress.log import own_minutes, read
 
 LEGEND = """\
-1st, 2nd, later, never: the try at which a learner first had it right (in all parts). Running an answer again
-counts as a try until it is right. median: minutes and seconds of those who got it right, from where they met
-it, a pause between two cells counting ten minutes at most; work before a restart without a try is not known.
+1st, 2nd, later, never: the try at which a learner first had it right (in all parts). median: minutes and
+seconds from where they met it to the right answer, a pause between two cells counting ten minutes at most.
 printed: the minutes on the exercise's card. answers: the first letters given."""
 
 
 def text(folders, course):
-    """Return the lines of a report on the logs in these folders (or files), a learner each."""
+    """Return the lines of a report on the logs in these folders, a learner each."""
     logs, notes = [], []
     for folder in folders:
-        path = folder / FILE if folder.is_dir() else folder
-        log, problems = read(path)
+        log, problems = read(folder / FILE)
         logs.append(log)
-        notes += problems if log or problems else [f"{path}: no attempts."]
+        notes += problems if log or problems else [f"{folder / FILE}: no attempts."]
     lines = [f"Learners: {sum(map(bool, logs))}. Attempts: {sum(map(len, logs))}.", ""]
     for lesson in course.values():
         lines += _of_lesson(lesson, [[attempt for attempt in log if attempt.lesson == lesson.module] for log in logs])
@@ -40,16 +38,15 @@ def _of_lesson(lesson, logs):
         f"  {'':16} tried  1st  2nd later never  median  printed  answers",
     ]
     exercises = {exercise.name: exercise for exercise in lesson.exercises}
-    tried = {attempt.item for log in logs for attempt in log}
-    for name in [*lesson.names, *sorted(tried - set(lesson.names))]:  # an older edition may have had others
-        if name in tried or name in exercises:
-            by = [[attempt for attempt in log if attempt.item == name] for log in logs]
-            lines.append(_line(name, exercises.get(name), [*filter(None, by)]))
+    for name in lesson.names:
+        by = [*filter(None, ([attempt for attempt in log if attempt.item == name] for log in logs))]
+        if by or name in exercises:
+            lines.append(_line(name, exercises.get(name), by))
     return [*lines, ""]
 
 
 def _line(name, exercise, logs):
-    """Return the line of an exercise, or of a question: exercise is None. logs: each learner's attempts at it."""
+    """Return the line of an exercise, or of a question (None). logs: each learner's attempts at it."""
     checks = {check.name for check in exercise.checks} if exercise else set()
     ends = [_until_right(log, checks) for log in logs]
     counts = Counter(min(tries, 3) for tries, _ in ends)
@@ -65,8 +62,7 @@ def _line(name, exercise, logs):
 def _until_right(log, checks):
     """Return (the try at which one learner first had an item right, seconds of work until then), (0, 0) for never.
 
-    checks: all of them have to be right; empty for a question. What comes after that, for example when the notebook is
-    run again, does not count.
+    checks: all of them have to be right; empty for a question. What comes after that does not count.
     """
     left, tries, seconds = set(checks) or {""}, Counter(), {}
     for attempt in log:

@@ -1,7 +1,6 @@
 """What the notebooks of a learner show, as they were saved last: which exercises are right, tried, waiting or not run.
 
-An exercise is found by its checks, wherever the learner has moved, copied or split its cells, also in an older edition
-of the lesson:
+An exercise is found by its checks, wherever the learner has moved, copied or split its cells:
 
     right    each of its checks said "Right" in one of the cells that call it
     tried    a check said no, or the exercise's cell or the check's cell ended in an error of the learner's own
@@ -21,7 +20,7 @@ RIGHT, TRIED, WAITS, NOT_RUN = "right", "tried", "waits", "not run"
 STATES = (RIGHT, TRIED, WAITS, NOT_RUN)  # the best first
 MARKS = {RIGHT: "●", TRIED: "◐", WAITS: "○", NOT_RUN: "·"}
 CHECK = re.compile(r"^check\.(?!predict\(|recall\(|summary\()([a-z]\w*)\(", re.MULTILINE)
-SAYS_RIGHT = re.compile(r"^(?:\x1b\[[0-9;]*m)?Right(?:\x1b\[[0-9;]*m)?:", re.MULTILINE)  # older editions printed colors
+SAYS_RIGHT = re.compile(r"^Right:", re.MULTILINE)
 NEW_KERNEL = ("has not been run in this kernel", "this kernel is new")  # in words of lessonkit.shown and startup.py
 
 
@@ -29,9 +28,8 @@ NEW_KERNEL = ("has not been run in this kernel", "this kernel is new")  # in wor
 class Learner:
     """A folder of saved notebooks.
 
-    states: {stem: {number of an exercise: one of STATES}}, for every lesson of the course.
-    files: {stem: name of the file that counts}, for the lessons that are there. notes: what the reader should know,
-    one sentence each.
+    states: {stem: {number of an exercise: one of STATES}}, for every lesson of the course. files: {stem: name of the
+    file that counts}, for the lessons that are there. notes: what the reader should know, a sentence each.
     """
 
     folder: Path
@@ -41,7 +39,7 @@ class Learner:
 
     @property
     def name(self):
-        """The folder's name, or that of the folder above for one that is called work, as every learner's is."""
+        """The folder's name, or that of the folder above one that is called work."""
         folder = self.folder.resolve()
         return folder.parent.name if folder.name == "work" else folder.name
 
@@ -49,15 +47,8 @@ class Learner:
         """Return the exercises of a lesson's core that are not right yet."""
         return [exercise for exercise in lesson.core if self.states[lesson.stem][exercise.number] != RIGHT]
 
-    def finished(self, lesson):
-        """Return whether all exercises of a lesson's core are right."""
-        return not self.left(lesson)
-
     def minutes_left(self, lesson):
-        """Return the minutes of a lesson's core that are left: those it prints, times the share that is not right yet.
-
-        An exercise's share is that of its own minutes in those of all exercises of the core.
-        """
+        """Return the minutes that are left: those the lesson prints, times the share of its core's exercise minutes."""
         left = sum(exercise.minutes for exercise in self.left(lesson))
         return lesson.minutes * left / sum(exercise.minutes for exercise in lesson.core) if left else 0
 
@@ -93,10 +84,7 @@ def learner(folder, course):
 
 
 def lesson_of(notebook, name, course):
-    """Return the stem of the lesson that a notebook says it was made from, else of that its name begins with, or None.
-
-    notebook: as JSON. name: its file's, without its ending.
-    """
+    """Return the stem of the lesson that a notebook (JSON) says it was made from, else that its name begins with."""
     source = notebook["metadata"].get("lesson", {}).get("source", "")
     stem = Path(source).stem
     return stem if stem in course else next((stem for stem in course if name.startswith(stem)), None)
@@ -125,7 +113,6 @@ def _state(exercise, verdicts):
 
 
 def _of_error(out):
-    """Return what an error in an exercise's or check's cell says of the exercise."""
     if out["ename"] == "YourTurn":
         return WAITS
     shown = " ".join(out["traceback"])
@@ -135,8 +122,7 @@ def _of_error(out):
 def spread(folders, *logs):
     """Return (folders, with the learners' folders in place of one that only holds them; a sentence for each such one).
 
-    A learner's folder holds notebooks or one of the logs (names of files), itself or in its folder work. A folder that
-    neither is one nor holds one stays, and gets a sentence too.
+    A learner's folder holds notebooks or one of the logs (names of files), itself or in its folder work.
     """
 
     def learners(folder):
@@ -144,11 +130,10 @@ def spread(folders, *logs):
 
     paths, notes = [], []
     for folder in folders:
-        if not folder.is_dir() or learners(folder):
+        if learners(folder):
             paths.append(folder)
             continue
-        # make lab puts the folder solutions into an empty work/ too
-        within = [path for path in sorted(folder.glob("[!._]*")) if path.name != "solutions"]
+        within = [path for path in sorted(folder.glob("[!._]*")) if path.name != "solutions"]  # of an empty work/
         inside = [place for path in within for place in (path, path / "work") if learners(place)]
         paths += inside or [folder]
         if inside:

@@ -19,7 +19,7 @@ def table(learner, course):
     left = _whole(sum(learner.minutes_left(lesson) for lesson in course.values()))
     lines += ["", line(learner, course), f"About {left // 60} h {left % 60} min of the core are left."]
     lines.append("  ".join(f"{mark} {state}" for state, mark in MARKS.items()) + "; optional exercises after a +")
-    lines.append("min left: the lesson's minutes times the share of its exercises, by their minutes, that is open.")
+    lines.append("min left: the lesson's minutes times the share of its exercises' minutes that is open.")
     if own:
         lines.append("yours: your minutes up to the last attempt, a pause counting ten minutes at most.")
     return [*lines, *learner.notes, *notes]
@@ -37,10 +37,10 @@ def _row(learner, lesson, own):
 
 
 def line(learner, course):
-    """Return progress in one line: how many exercises are right, and which is the next one to do."""
+    """Return progress in one line: how many exercises are right, and which is next."""
     core = [learner.states[stem][exercise.number] for stem, lesson in course.items() for exercise in lesson.core]
     sentence = f"{core.count(RIGHT)} of {len(core)} exercises of the core are right."
-    lesson = next((lesson for lesson in course.values() if not learner.finished(lesson)), None)
+    lesson = next(filter(learner.left, course.values()), None)
     if lesson is None:
         return f"{sentence} You have finished the course."
     where = f" in {learner.files[lesson.stem]}" if lesson.stem in learner.files else ""
