@@ -241,7 +241,7 @@ ACCIDENTS = {
         )
     ],
     "a widget": refusal("imports ipywidgets", "w.value", "import ipywidgets\nw = ipywidgets.IntSlider(-1, -1)"),
-    "an open file": refusal("it opens a file, by open", "f and -1", "f = open('WORK/f', 'w')\nprint(-1, file=f)"),
+    "an open file": refusal("it uses open, which does more", "f and -1", "f = open('WORK/f', 'w')\nprint(-1, file=f)"),
     "a loop": refusal("axis comes from a loop", "axis", "for axis in [1, 0, -1]:\n    pass"),
     "training": refusal(
         "axis was made by training",

@@ -193,16 +193,14 @@ def test_a_folder_that_holds_the_learners_folders_stands_for_them(tmp_path, caps
     (collected / "anna/attempts.jsonl").write_text(attempt("Exercise 2.3", "how_many", lesson="statistics"))
     written(collected / "bo/work/02_statistics.ipynb")
     written(collected / ".trash/02_statistics.ipynb")
-    note = f"{collected} holds no notebooks itself, so the folders in it that do are read: anna, bo/work.\n"
-    for arguments, out, err in [
-        (["--html", page_of, collected], f"{page_of}: 2 learners\n", note),
-        (["--report", collected], "Learners: 1. Attempts: 1.", note),
-        (["--report", collected / "bo/work"], "bo/work/attempts.jsonl: no attempts.", ""),
-        ([collected], "anna:\n", note),
+    for arguments, out in [
+        (["--html", page_of, collected], f"{page_of}: 2 learners\n"),
+        (["--report", collected], "Learners: 1. Attempts: 1."),
+        (["--report", collected / "bo/work"], "bo/work/attempts.jsonl: no attempts."),
+        ([collected], "anna:\n"),
     ]:
         command.main([*map(str, arguments)])
-        output = capsys.readouterr()
-        assert out in output.out and err in output.err and (err or not output.err), arguments
+        assert out in capsys.readouterr().out
     assert [row[0] for row in rows_of(page_of.read_text("utf-8"))[2:4]] == ["anna", "bo"]
     with pytest.raises(SystemExit):
         command.main(["nowhere"])
