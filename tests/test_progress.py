@@ -167,8 +167,8 @@ def test_the_page_has_a_row_a_learner_and_a_column_an_exercise(tmp_path):
         ["● right", "4", *"2110"],
     ]
     assert "&lt;b&gt;Ève &amp; Co: 03_last.ipynb is left out" in text
-    names = ["Zoe", "Übel", "seat 10", "seat 9", "Łuk", "anna", "Bo"]
-    assert sorted(names, key=page.in_order) == ["anna", "Bo", "Łuk", "seat 9", "seat 10", "Übel", "Zoe"]
+    in_order = ["anna", "Bo", "Łuk", "seat 9", "seat 10", "Übel", "Zoe"]
+    assert sorted(sorted(in_order), key=page.in_order) == in_order
 
 
 def test_lab_opens_the_first_lesson_that_is_not_finished(tmp_path):
@@ -181,7 +181,7 @@ def test_lab_opens_the_first_lesson_that_is_not_finished(tmp_path):
     name, (message,) = lab.opens_on(tmp_path, folder)
     assert name == last.name and message.startswith("2 of 3 exercises of the core are right. Next: exercise 3.1")
     last.write_text("{")
-    assert lab.opens_on(tmp_path, folder)[0] == "02_tiny.ipynb", "rather a lesson that can be read"
+    assert lab.opens_on(tmp_path, folder)[0] == "02_tiny.ipynb"
     (tmp_path / "03_last.json").write_text('{"sections": [')
     with pytest.raises(DamagedCourse, match="03_last.json is damaged. Get it back with git"):
         lessons(tmp_path)
