@@ -32,7 +32,7 @@ assert list(evidence.FOLDER.glob("*.json")) and "statistics" in {lesson.module f
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """The python of an environment that has the course's wheel, and otherwise sees what this one has."""
+    """The python of an environment that has the course's wheel and sees what this one has; and the wheel."""
     folder = tmp_path_factory.mktemp("anywhere")
     files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
     for name in files:

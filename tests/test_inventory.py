@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -12,7 +13,6 @@ from torch import nn
 from torch.testing import assert_close
 
 from coursebuild import generated, inventory
-from coursebuild.source import LessonError
 from lessonkit import course, data, evidence, train
 from lessonkit.inventory.__main__ import printed
 from lessonkit.inventory.questions import LETTERS, items, questions, right_letter
@@ -187,24 +187,27 @@ def a11_a_control_needs_its_own_rate():
     assert (normed[0] - plain[0]).mean() < 2, "at a rate that suits it"
 
 
-def reader(*norms):
-    """Return a net for the digits: three layers of 32, Kaiming's weights, the norms before each ReLU."""
+def reader(norm):
+    """Return a net for the digits: three layers of 32, Kaiming's weights, a norm before each ReLU."""
     layers = [nn.Flatten()]
     for D, width in pairwise([64, 32, 32, 32, 10]):
-        layers += [nn.Linear(D, width), *(norm(width, elementwise_affine=False) for norm in norms), nn.ReLU()]
-        nn.init.kaiming_normal_(layers[-2 - len(norms)].weight, nonlinearity="relu")
-        nn.init.zeros_(layers[-2 - len(norms)].bias)
-    return nn.Sequential(*layers[: -1 - len(norms)])
+        layers += [nn.Linear(D, width), norm(width), nn.ReLU()]
+        nn.init.kaiming_normal_(layers[-3].weight, nonlinearity="relu")
+        nn.init.zeros_(layers[-3].bias)
+    return nn.Sequential(*layers[:-2])
 
 
 def b11_room_for_larger_rates():
     digits, ends = data.digits_split(0), {}
     for rate in (0.4, 1.6):
         history = train.compare(
-            {"plain": reader, "normed": lambda: reader(nn.LayerNorm)},
+            {
+                "plain": lambda: reader(nn.Identity),
+                "normed": lambda: reader(partial(nn.LayerNorm, elementwise_affine=False)),
+            },
             seeds=range(16, 32),
             loss=F.cross_entropy,
-            optimizer=lambda parameters: torch.optim.SGD(parameters, lr=rate),  # noqa: B023
+            optimizer=partial(torch.optim.SGD, lr=rate),
             schedule=lambda step: 1 - (step - 1) / 120,
             data=(digits.x_train, digits.y_train),
             epochs=6,
@@ -235,7 +238,6 @@ def b12_the_stream_passes_by():
     assert outputs[32] / outputs[2] == pytest.approx(11**0.5, rel=0.1), "that is 33/3 under the root, about three"
 
 
-# {"A1": the function whose name begins with a1}
 CLAIMS = {name.partition("_")[0].upper(): value for name, value in globals().items() if re.match(r"[ab]\d", name)}
 
 
@@ -244,7 +246,6 @@ def test_what_a_question_claims_is_so(name):
     CLAIMS[name]()
 
 
-ABSOLUTE = set("always never only all every any none no nothing everything must cannot impossible exactly just".split())
 PLAIN = set("the a an it its of and in to is are as that because with by at on not or this these they from for".split())
 
 
@@ -264,15 +265,14 @@ def clues(option, question, options):
         "options with its verdict": sum(other.partition(",")[0] == verdict for other in options),
         "words of the question": shared(option, question),
         "words of the others": sum(shared(option, other) for other in options if other != option),
-        "absolute words": len(ABSOLUTE & set(words(option))),
-        "negation": len(re.findall(r"\b(?:no|not|cannot|nothing|none|never|without)\b", option.lower())),
+        "absolute words": len(re.findall(r"\b(always|never|only|all|every|any|no|not|cannot|must|just)\b", option)),
     }
 
 
 @FORMS
 @pytest.mark.parametrize("sign", [1, -1], ids=["most", "least"])
 def test_no_clue_of_form_finds_the_right_option(sign, form):
-    """Who takes the option with the most (or the least) of it gets at most 6 of 12; 3 are to be expected of a guess."""
+    """Who takes the option with the most (or the least) of it gets at most 6 of 12."""
     hits = Counter()
     for name in questions(form):
         texts = [option["text"] for option in items()[name]["options"]]
@@ -296,9 +296,8 @@ def test_the_forms_are_parallel_and_places_are_balanced():
 
 def test_no_two_sections_share_a_title():
     """So inventory.md names a section by its title."""
-    sections = [section for lesson in course.lessons().values() for section in lesson.sections]
-    titles = [section.title for section in sections if re.fullmatch(r"\d+\.\d+", section.key)]
-    assert len(set(titles)) == len(titles) > 50
+    sections = [section for lesson in course.lessons().values() for section in lesson.sections if "." in section.key]
+    assert len({section.title for section in sections}) == len(sections)
 
 
 @FORMS
@@ -314,8 +313,6 @@ def test_neither_a_notebook_nor_a_print_tells_what_is_right(form):
 
 
 TINY = """\
-# Tiny
-
 Words for who edits this.
 
 ## Theme
@@ -330,50 +327,31 @@ Words for who edits this.
 - [x] It is not. :: So it is. :: Second
 - [ ] It is. :: It is not. :: First, of two
 """
-LESSON = "# %% [markdown]\n# # 2 · Tiny\n#\n# ## 2.1 First, of two\n#\n# ## 2.2 Second\n"
 
 
 @pytest.fixture
 def tiny(tmp_path):
-    root = project(tmp_path, {"02_tiny": LESSON})
+    root = project(
+        tmp_path, {"02_tiny": "# %% [markdown]\n# # 2 · Tiny\n#\n# ## 2.1 First, of two\n#\n# ## 2.2 Second\n"}
+    )
     (root / inventory.SOURCE).write_text(TINY, encoding="utf-8")
     (root / "lessons_src/lessonkit/inventory").mkdir(parents=True)
     return root
 
 
-def stale(root):
-    """Return what is stale of the inventory, a line each, and what is wrong with it."""
-    course = whole(root)
-    found = {path.relative_to(root).as_posix(): why for path, why in generated.wrong(course).items()}
-    lines = [f"{path}: {why}" for path, why in found.items() if "inventory" in path]
-    return lines + [str(error) for error in course.errors]
-
-
 def test_a_build_writes_it_and_check_finds_what_changed(tiny):
     table = lambda: json.loads((tiny / inventory.TABLE).read_text(encoding="utf-8"))
-    assert len(stale(tiny)) == 3
+    stale = lambda: [
+        path for path in generated.wrong(whole(tiny)) if "inventory" in path.name or path.name == "questions.json"
+    ]
+    assert len(stale()) == 3
     generated.write(whole(tiny))
     before = table()
-    assert stale(tiny) == [] and before["A1"]["options"][0]["link"] == "02_tiny.ipynb#2.1-First,-of-two"
+    assert stale() == [] and before["A1"]["options"][1]["link"] == "02_tiny.ipynb#2.1-First,-of-two"
     edit(tiny / "lessons_src/lessons/02_tiny/lesson.py", "## 2.2 Second", "## 2.2 New\n#\n# ## 2.3 Second")
-    assert [line.partition(":")[0] for line in stale(tiny)] == [inventory.TABLE], "links follow the numbers"
+    assert stale() == [tiny / inventory.TABLE], "links follow the numbers"
     edit(tiny / inventory.SOURCE, "**B1:** And", "**B1:** But")
     generated.write(whole(tiny))
     assert [name for name in before if before[name]["edition"] != table()[name]["edition"]] == ["B1"]
-    edit(tiny / inventory.NOTEBOOKS["A"], "Why so?", "Why so, I wonder?")
-    with pytest.raises(LessonError, match="so it is not overwritten"):
-        generated.write(whole(tiny))
-
-
-BAD = {  # what is edited: (old, new, line, what is said)
-    "no such section": ("So it is. :: Second", "So it is. :: Third", 14, "no section of the lessons is called 'Third'"),
-    "no option": ("It is. :: It is not. :: First, of two\n- [x]", "It is.\n- [x]", 10, "is neither the next"),
-    "twice": ("**B1:**", "**A1:**", 1, "each misconception needs one question"),
-}
-
-
-@pytest.mark.parametrize("what", BAD)
-def test_a_source_that_would_make_a_wrong_form_is_refused(what, tiny):
-    old, new, line, message = BAD[what]
-    edit(tiny / inventory.SOURCE, old, new)
-    refused(lambda: inventory.read(tiny), line, message, "", inventory.SOURCE)
+    edit(tiny / inventory.SOURCE, ":: Second", ":: Third")
+    refused(lambda: inventory.read(tiny), 12, "no section of the lessons is called 'Third'", "", inventory.SOURCE)

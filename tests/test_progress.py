@@ -167,8 +167,8 @@ def test_the_page_has_a_row_a_learner_and_a_column_an_exercise(tmp_path):
         ["● right", "4", *"2110"],
     ]
     assert "&lt;b&gt;Ève &amp; Co: 03_last.ipynb is left out" in text
-    names = ["Zoe", "Übel", "seat 10", "seat 9", "Łuk", "anna", "Bo"]
-    assert sorted(names, key=page.in_order) == ["anna", "Bo", "Łuk", "seat 9", "seat 10", "Übel", "Zoe"]
+    in_order = ["anna", "Bo", "Łuk", "seat 9", "seat 10", "Übel", "Zoe"]
+    assert sorted(sorted(in_order), key=page.in_order) == in_order
 
 
 def test_lab_opens_the_first_lesson_that_is_not_finished(tmp_path):
@@ -181,7 +181,7 @@ def test_lab_opens_the_first_lesson_that_is_not_finished(tmp_path):
     name, (message,) = lab.opens_on(tmp_path, folder)
     assert name == last.name and message.startswith("2 of 3 exercises of the core are right. Next: exercise 3.1")
     last.write_text("{")
-    assert lab.opens_on(tmp_path, folder)[0] == "02_tiny.ipynb", "rather a lesson that can be read"
+    assert lab.opens_on(tmp_path, folder)[0] == "02_tiny.ipynb"
     (tmp_path / "03_last.json").write_text('{"sections": [')
     with pytest.raises(DamagedCourse, match="03_last.json is damaged. Get it back with git"):
         lessons(tmp_path)
@@ -193,16 +193,14 @@ def test_a_folder_that_holds_the_learners_folders_stands_for_them(tmp_path, caps
     (collected / "anna/attempts.jsonl").write_text(attempt("Exercise 2.3", "how_many", lesson="statistics"))
     written(collected / "bo/work/02_statistics.ipynb")
     written(collected / ".trash/02_statistics.ipynb")
-    note = f"{collected} holds no notebooks itself, so the folders in it that do are read: anna, bo/work.\n"
-    for arguments, out, err in [
-        (["--html", page_of, collected], f"{page_of}: 2 learners\n", note),
-        (["--report", collected], "Learners: 1. Attempts: 1.", note),
-        (["--report", collected / "bo/work"], "bo/work/attempts.jsonl: no attempts.", ""),
-        ([collected], "anna:\n", note),
+    for arguments, out in [
+        (["--html", page_of, collected], f"{page_of}: 2 learners\n"),
+        (["--report", collected], "Learners: 1. Attempts: 1."),
+        (["--report", collected / "bo/work"], "bo/work/attempts.jsonl: no attempts."),
+        ([collected], "anna:\n"),
     ]:
         command.main([*map(str, arguments)])
-        output = capsys.readouterr()
-        assert out in output.out and err in output.err and (err or not output.err), arguments
+        assert out in capsys.readouterr().out
     assert [row[0] for row in rows_of(page_of.read_text("utf-8"))[2:4]] == ["anna", "bo"]
     with pytest.raises(SystemExit):
         command.main(["nowhere"])

@@ -37,7 +37,7 @@ _log = None  # the _Log of this kernel, where there is a learner
 
 
 class Lines:
-    """Records on their way to a file, a line of JSON each. Those that cannot be written wait; that is said once.
+    """Records on their way to a file. Those that cannot be written wait; that is said once.
 
     sorry: what is said then, with {name} of the file and {why}.
     """

@@ -57,9 +57,8 @@ def main(arguments=None):
     if options.form:
         print(printed(options.form, options.answers))
         return
-    folders, notes = spread(options.report, FILE)
-    learners = {folder: collect(folder) for folder in folders}
-    notes += [f"{folder}: no answers to the inventory" for folder, learner in learners.items() if not learner.last]
+    learners = {folder: collect(folder) for folder in spread(options.report, FILE)}
+    notes = [f"{folder}: no answers to the inventory" for folder, learner in learners.items() if not learner.last]
     print(*notes, *(note for learner in learners.values() for note in learner.notes), sep="\n", file=sys.stderr)
     print(report([learner for learner in learners.values() if learner.last]))
 

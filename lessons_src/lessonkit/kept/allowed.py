@@ -13,14 +13,7 @@ MODULES = set(
     "enum fractions functools heapq inspect itertools math numbers operator random re statistics string textwrap time "
     "types typing warnings weakref".split()
 )
-FUNCTIONS = {
-    "open": "opens a file",
-    "input": "asks for typed input",
-    "display": "shows something in the notebook",
-    "get_ipython": "uses a magic or a shell line",
-    **dict.fromkeys(("exec", "eval", "compile", "globals", "__import__"), "makes names out of text"),
-    **dict.fromkeys(("breakpoint", "exit", "quit"), "stops the kernel"),
-}
+FUNCTIONS = set("open input display get_ipython exec eval compile globals __import__ breakpoint exit quit".split())
 FILES = set("loadtxt savetxt genfromtxt fromfile memmap read_text write_text load save".split())  # but for self.load
 TRAINERS = {"lessonkit.train", "lessonkit.runs", "torch.optim"}
 DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Pass)
@@ -28,7 +21,7 @@ VALUES = (ast.Assign, ast.AnnAssign, ast.AugAssign)
 
 
 def trouble(program):
-    """Return why a program cannot be kept, as the end of a sentence ("it opens a file"), None if it can."""
+    """Return why a program cannot be kept, as the end of a sentence ("it uses open, ..."), None if it can."""
     return next((reason for statement in program for reason in _troubles(statement, program)), None)
 
 
@@ -45,13 +38,13 @@ def _troubles(statement, program):
             if node.names[0].name == "*":
                 yield f"its import does not say which names of {module} it takes"
         if isinstance(node, ast.Attribute) and node.attr in FILES and not ast.unparse(node).startswith("self."):
-            yield f"it reads or writes a file, by {ast.unparse(node)}"
+            yield f"it uses {ast.unparse(node)}, which reads or writes a file"
         if isinstance(node, ast.Global):
             yield f"it changes {node.names[0]} for all, by a global statement"
     if isinstance(statement.node, VALUES) and _trains(statement, program):
         yield f"{min(statement.binds)} was made by training"
-    for name in sorted((statement.now | statement.later) & FUNCTIONS.keys() - bound):
-        yield f"it {FUNCTIONS[name]}, by {name}"
+    for name in sorted((statement.now | statement.later) & FUNCTIONS - bound):
+        yield f"it uses {name}, which does more than compute"
 
 
 def _does_something(node):

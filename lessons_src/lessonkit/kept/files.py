@@ -50,7 +50,7 @@ def __getattr__(name):
 
 
 class Refused(Exception):
-    """Why an answer cannot be kept or used, as the end of a sentence: "it opens a file, by open"."""
+    """Why an answer cannot be kept or used, as the end of a sentence: "it does not bind LayerNorm"."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Residual blocks as diagrams: what lies on the branch, on the skip, and on the stream after the sum."""
+"""Residual blocks as diagrams."""
 
 from matplotlib.patches import Circle
 
@@ -21,7 +21,7 @@ def blocks(layouts, /, **words):
 
     def build(fig):
         width = fig.get_figwidth() * 72 - 20
-        each = width / max(len(layouts), 3)  # one or two blocks are not drawn larger than three
+        each = width / max(len(layouts), 3)
         longest = max(len(layout["branch"]) for layout in layouts.values())
         tops = max(len(layout.get("after", ())) for layout in layouts.values())
         height = _FOOT + 70 + _STEP * (longest + tops) + 46
@@ -39,7 +39,7 @@ def blocks(layouts, /, **words):
 def _block(ax, centre, each, longest, tops, name, *, branch, formula, after=()):
     stream, side = centre - 0.2 * each, centre + 0.2 * each  # where the skip and the branch run
     wide = min(0.36 * each, 78)
-    fork, total = _FOOT + 24, _FOOT + 24 + _STEP * longest + 34  # heights of the split and of the sum
+    fork, total = _FOOT + 24, _FOOT + 24 + _STEP * longest + 34  # heights
     end = total + 16 + _STEP * tops + 12
     line = {"color": LINE, "lw": 3, "solid_capstyle": "butt", "zorder": 1}
     ax.plot([stream, stream], [_FOOT, end - 8], **line)

@@ -53,11 +53,10 @@ def lines(
 
 
 def panels(parts, /, *, x, y, xlog=False, ylog=False, colors=None, **words):
-    """Small multiples of `lines` beside each other, under one title.
+    """Small multiples of `lines` beside each other, under one title; a name has the same colour in each.
 
     parts: {panel title: (x_values, curves)}. y: one label, and the panels share their vertical axis; or a list with
-    a label for each panel, and each has its own. xlog, ylog and colors are those of `lines` and hold for
-    all panels; a name has the same colour in each.
+    a label for each panel, and each has its own. xlog, ylog and colors are those of `lines`.
     """
     labels = [y] if isinstance(y, str) else y
     drawn = {name: _Lines(*part, xlog, ylog) for name, part in parts.items()}
@@ -65,7 +64,7 @@ def panels(parts, /, *, x, y, xlog=False, ylog=False, colors=None, **words):
 
 
 def _publish(parts, x, labels, colors, size, words):
-    """Publish axes beside each other, {title: _Lines}; with a single label they share their axes."""
+    """Publish axes beside each other, {title: _Lines}; with one label they share their axes."""
     shared, many = len(labels) == 1, "" not in parts
     chosen = colors_for(list(dict.fromkeys(curve for part in parts.values() for curve in part.curves)), colors)
 
@@ -103,7 +102,7 @@ def _plain(values):
 
 
 class _Lines:
-    """The data of one set of axes, checked, and how to draw them."""
+    """The data of one set of axes, and how to draw them."""
 
     def __init__(self, x_values, curves, xlog, ylog, ylim=None, href=None, markers=None, dots=()):
         self.xlog, self.ylog, self.ylim, self.href, self.dots = xlog, ylog, ylim, href or {}, dots
@@ -132,14 +131,14 @@ class _Lines:
         return mean, sd, n, end
 
     def numbers(self):
-        """{(name,): [(x, mean, and its standard deviation if there are several runs)]}, references included."""
+        """{(name,): [(x, mean, standard deviation of several runs)]}, references included."""
         columns = {}
         for name, (mean, sd, *_) in self.curves.items():
             columns[(name,)] = list(zip(self.categories or self.x, mean, *[] if sd is None else [sd], strict=True))
         return columns | {(text,): [("all", value)] for text, value in self.href.items()}
 
     def draw(self, ax, colors):
-        """Draw everything but what depends on the limits of the vertical axis, which panels share."""
+        """Draw what does not depend on the limits of the vertical axis, which panels share."""
         ax.set(xscale="log" if self.xlog else "linear", yscale="log" if self.ylog else "linear")
         for value in self.href.values():
             ax.axhline(value, color=GREY, ls=(0, (5, 3)), lw=1.4, zorder=2)
@@ -149,7 +148,6 @@ class _Lines:
                 ax.fill_between(self.x, mean - sd, mean + sd, color=colors[name], alpha=0.2, lw=0, zorder=1)
             marker = "o" if self.markers or name in self.dots else ""
             ax.plot(self.x, mean, ls="none" if name in self.dots else "-", marker=marker, zorder=3, **style)
-            # The end of each curve is a dot, and that of a lost one a cross.
             if name not in self.dots:
                 mark = {"marker": "x", "ms": 11, "mew": 3} if end else {"marker": "o"}
                 ax.plot(*self._end(mean), zorder=4, **mark, **style)
@@ -176,9 +174,9 @@ class _Lines:
     def _ticks(self, ax):
         width = ax.get_position().width * ax.figure.get_figwidth()  # inches
         if self.categories:
-            room = 0.85 * width / max(1, len(self.x) - 1)  # the labels at the ends may stick out
+            room = 0.85 * width / (len(self.x) - 1)  # the labels at the ends may stick out
             ax.set_xticks(self.x, [wrap(ax.figure, text, room, fontsize=12) for text in self.categories])
-        elif self.xlog and len(self.x) <= 10:  # a sweep: ticks where something was measured, as far as they have room
+        elif self.xlog and len(self.x) <= 10:  # a sweep: ticks where something was measured
             shown = []
             for value in np.sort(self.x):
                 if not shown or math.log(value / shown[-1]) > 0.1 * math.log(self.x.max() / self.x.min()):

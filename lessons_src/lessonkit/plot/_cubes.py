@@ -12,18 +12,14 @@ from lessonkit.plot._style import COLORS, GREY, LABEL, WIDE, ink, measure, publi
 
 _BLUE = COLORS["LayerNorm"]
 _PALE = ("#F1F5F8", "#B9D6E8")  # neighbouring groups take turns
-# From one cell to the next along an axis, in cells to the right and up, and the faces that are seen: the two axes that
-# each runs along, and how bright it is.
+# From one cell to the next along an axis, in cells to the right and up; the two axes of each face, and its brightness.
 _STEPS = {"right": np.array([1, 0]), "down": np.array([0, -1]), "deep": np.array([0.5, 0.4])}
 _FACES = {("down", "right"): 1.0, ("deep", "right"): 0.97, ("deep", "down"): 0.9}
 _FONT = {"fontsize": 12, "color": ink(GREY)}
 
 
-def reduced(shape, over):
-    """(keepdim shape of a statistic over the axes `over`, how many values it has, how many entries make one value).
-
-    shape: {axis: size} in order, such as {"B": 2, "T": 3, "C": 4}. over: names of the axes that are averaged.
-    """
+def _reduced(shape, over):
+    """Return (keepdim shape of a mean over axes, how many means, how many entries in each)."""
     kept = tuple(1 if axis in over else size for axis, size in shape.items())
     return kept, math.prod(kept), math.prod(shape[axis] for axis in over)
 
@@ -40,7 +36,7 @@ def cubes(layouts, /, **words):
 
     def build(fig):
         blocks = [_Block(fig, name, **layout) for name, layout in layouts.items()]
-        # Lengths are in points, so that cells and letters share one scale; 20 and 10 are the margins of the figure.
+        # Lengths are in points; 20 and 10 are the margins of the figure.
         width = fig.get_figwidth() * 72 - 20
         spare = {cell: width - sum(block.width(cell) for block in blocks) for cell in range(6, 25)}
         cell = max(cell for cell in spare if spare[cell] >= 14 * len(blocks))  # ValueError: too wide for one figure
@@ -56,7 +52,7 @@ def cubes(layouts, /, **words):
 
     cells = []
     for name, layout in layouts.items():
-        kept, count, entries = reduced(**layout)
+        kept, count, entries = _reduced(**layout)
         shape = ", ".join(f"{axis} = {n}" for axis, n in layout["shape"].items())
         cells.append((name, shape, str(kept), count, entries))
     numbers = _numbers.table(["tensor", "shape", "shape of the mean", "means", "entries in each"], {(): cells})
@@ -64,13 +60,12 @@ def cubes(layouts, /, **words):
 
 
 class _Block:
-    """One layout on the page: how much room it takes, and how to draw it, with cells of a given side."""
+    """One layout on the page, with cells of a given side."""
 
     def __init__(self, fig, name, shape, over):
         self.name, self.over = name, over
-        kept, count, entries = reduced(shape, over)
-        means, of = "mean" if count == 1 else "means", "entry" if entries == 1 else "entries"
-        self.words = [f"mean: {kept}", f"{count} {means} of {entries} {of}"]
+        kept, count, entries = _reduced(shape, over)
+        self.words = [f"mean: {kept}", f"{count} means of {entries} entries"]
         # Where each axis runs; a missing one counts one cell and has no name.
         self.axes = dict(zip(("side", "deep", "down", "right"), [None] * (4 - len(shape)) + list(shape), strict=True))
         self.n = {where: shape.get(axis, 1) for where, axis in self.axes.items()}
@@ -82,7 +77,7 @@ class _Block:
         self.text_width = max(72 * measure(fig, text, **LABEL)[0] for text in [name, *self.words]) + 6
 
     def blocks(self, cell):
-        """How wide the cells are; half a cell is between two blocks of a tensor with four axes."""
+        """How wide the cells are; half a cell is between two blocks."""
         return cell * (self.n["side"] * self.step - 0.5)
 
     def width(self, cell):
@@ -92,7 +87,7 @@ class _Block:
         return 24 + cell * (self.n["down"] + self.depth * _STEPS["deep"][1]) + (46 if self.axes["side"] else 24) + 34
 
     def color(self, at, light):
-        """The colour of an entry's group, which is its place on each axis that is kept."""
+        """The colour of an entry's group: its place on each axis that is kept."""
         group = [at[where] for where, axis in self.axes.items() if axis and axis not in self.over]
         color = mcolors.to_rgb(_PALE[(sum(group) + 1) % 2] if any(group) else _BLUE)
         return [light * part for part in color]
@@ -109,7 +104,6 @@ class _Block:
                 yield side * self.step * _STEPS["right"] + edge + i * a + j * b, a, b, self.color(at, light)
 
     def draw(self, ax, centre, top, cell):
-        """Draw around `centre`, from `top` downwards."""
         dx, dy = self.depth * cell * _STEPS["deep"]
         x0 = centre - (self.before + self.blocks(cell) + self.after) / 2 + self.before
         y0 = top - 24 - dy  # the upper edge of the front

@@ -1,4 +1,4 @@
-"""What the diagrams share: boxes with a word in them, arrows, and the colours of both."""
+"""Boxes with a word in them, and arrows."""
 
 from matplotlib.patches import FancyBboxPatch
 

@@ -1,4 +1,4 @@
-"""What all figures share: palette, words, data, the picture that is shown, the layout of titles and direct labels."""
+"""What all figures share: palette, the picture that is shown, the layout of titles and direct labels."""
 
 import io
 import re
@@ -119,8 +119,7 @@ def ink(color):
 class Picture:
     """A figure as it is shown: `png` (bytes), `width` (pixels on the page), `alt` (the picture in words), `caption`.
 
-    numbers: what was drawn, as CSV, and rows: of how many rows; "" and 0 for a diagram. A notebook stores them with the
-    picture, and the web site shows them below it.
+    numbers: what was drawn, as CSV, and rows: of how many rows; "" and 0 for a diagram. The web site shows them.
     """
 
     png: bytes
@@ -148,8 +147,7 @@ def publish(build, *, title, caption, alt, size, note="", numbers=("", 0)):
     if not (title.strip() and caption.strip() and alt.strip()):
         raise ValueError(f"a figure needs words: title={title!r}, caption={caption!r}, alt={alt!r}. Write them.")
     alt, caption = " ".join(alt.split()), " ".join([*caption.split(), *note.split()])
-    # From matplotlib's own defaults, so that nobody's matplotlibrc changes a figure of the course.
-    with matplotlib.style.context(["default", STYLE]):
+    with matplotlib.style.context(["default", STYLE]):  # whatever is in somebody's matplotlibrc
         fig = Figure(figsize=size, dpi=2 * DPI)
         canvas = FigureCanvasAgg(fig)
         build(fig)
@@ -225,7 +223,7 @@ def wrap(fig, text, width, **font):
 
 
 def _add_title(fig, title):
-    """Set the title flush left on top and make the figure taller by its height."""
+    """Set the title on top and make the figure taller by its height."""
     width, height = fig.get_size_inches()
     text = wrap(fig, title, width - 0.2, **TITLE)
     total = height + measure(fig, text, **TITLE)[1] + 0.2
@@ -248,11 +246,11 @@ def _plain_ticks(fig):
 
 
 def end_label(ax, text, x, y, color=GREY):
-    """Name the curve that ends at (x, y) beside the axes; labels of one axes move apart until none overlaps another."""
+    """Name the curve that ends at (x, y) beside the axes, where labels move apart."""
     text = wrap(ax.figure, text, 0.22 * ax.figure.get_figwidth(), **LABEL)
     width = measure(ax.figure, text, **LABEL)[0]
     leader = {"arrowstyle": "-", "color": color, "lw": 1.1, "relpos": (-0.05 / width, 0.5)}
-    leader |= {"shrinkA": 0, "shrinkB": 0, "patchA": None}  # matplotlib's own clipping takes a third of all time
+    leader |= {"shrinkA": 0, "shrinkB": 0, "patchA": None}  # matplotlib's own clipping is slow
     beside = ax.transAxes + ScaledTranslation(0.2, 0, ax.figure.dpi_scale_trans)
     ax.annotate(
         text,

@@ -24,9 +24,7 @@ def main(arguments=None):
     if not any(folder.exists() for folder in folders):
         parser.error(f"there is no {' and no '.join(map(str, folders))}. make lab makes work/; or name other folders.")
     if asked.folders:
-        folders, notes = spread(folders, FILE)
-        for note in notes:
-            print(note, file=sys.stderr)
+        folders = spread(folders, FILE)
     try:
         print("\n".join(_lines(asked, folders, lessons())))
     except DamagedCourse as error:

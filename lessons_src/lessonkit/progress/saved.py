@@ -120,7 +120,7 @@ def _of_error(out):
 
 
 def spread(folders, *logs):
-    """Return (folders, with the learners' folders in place of one that only holds them; a sentence for each such one).
+    """Return folders, with the learners' in place of one that only holds these.
 
     A learner's folder holds notebooks or one of the logs (names of files), itself or in its folder work.
     """
@@ -128,17 +128,9 @@ def spread(folders, *logs):
     def learners(folder):
         return any(path.name in logs or path.match("[!.]*.ipynb") for path in folder.glob("*"))
 
-    paths, notes = [], []
+    paths = []
     for folder in folders:
-        if learners(folder):
-            paths.append(folder)
-            continue
-        within = [path for path in sorted(folder.glob("[!._]*")) if path.name != "solutions"]  # of an empty work/
+        within = [] if learners(folder) else sorted(folder.glob("[!._]*"))
         inside = [place for path in within for place in (path, path / "work") if learners(place)]
-        paths += inside or [folder]
-        if inside:
-            names = ", ".join(str(place.relative_to(folder)) for place in inside)
-            notes.append(f"{folder} holds no notebooks itself, so the folders in it that do are read: {names[:300]}.")
-        else:
-            notes.append(f"{folder} holds no notebooks, and no folder that does. Name the folders of the learners.")
-    return paths, notes
+        paths += [place for place in inside if place.name != "solutions"] or [folder]  # which an empty work/ has too
+    return paths
