@@ -181,10 +181,9 @@ def b10_shorter_weights_get_larger_gradients():
 
 def a11_a_control_needs_its_own_rate():
     record = evidence.load("cnn_learning_rates")
-    plain, normed = (record[name].flatten(1) for name in ("no_norm", "layer_norm"))  # (rates, runs), 0.1, 0.3 and 1
-    assert (normed[1] - plain[1]).max() > 80, "at a rate that is too large for some runs of the plain net"
-    assert plain[2].max() < 15, "and at one that is too large for all of them, more seeds show the same again"
-    assert (normed[0] - plain[0]).mean() < 2, "at a rate that suits it"
+    plain, normed = (record[name].flatten(1) for name in ("no_norm", "layer_norm"))  # (rates, runs), 0.01 to 0.3
+    assert (normed[3] - plain[3]).max() > 80, "at a rate that is too large for some runs of the plain net"
+    assert (normed[2] - plain[2]).mean() < 3, "at a rate that suits it"
 
 
 def reader(norm):
