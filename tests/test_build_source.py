@@ -47,8 +47,8 @@ EXPORTS = [
 RECORDS = [  # a text that names a record
     ("Of {nothing_of_it:n}.\n", 3, "data/runs/nothing_of_it.json is missing", "make runs ARGS=nothing_of_it"),
     ("Up to {rnn_sweep.none:max}.\n", 3, "does not say how many runs it has", "End it with {rnn_sweep:again}"),
-    ("{rnn_sweep.gru} of {rnn_sweep:runs}\n", 3, "holds no 'gru'", "It shows none, layer_norm"),
-    ("{rnn_sweep[5].none} of {rnn_sweep:runs}\n", 3, "rate is never '5'", "Expected one of [0.03,"),
+    ("{rnn_sweep.gru} of {rnn_sweep:runs}\n", 3, "holds no 'gru'", "It shows none, none_validation"),
+    ("{suspects[5].loss} of {suspects:n}\n", 3, "norm is never '5'", "Expected one of ['LayerNorm', 'Suspect']"),
     ("{rnn_sweep.none:best} of {rnn_sweep:runs}\n", 3, "'best' is not known", "Expected mean, median"),
 ]
 RECORDS = [("# %% [markdown]\n# " + text, *row) for text, *row in RECORDS]

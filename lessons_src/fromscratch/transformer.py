@@ -192,6 +192,7 @@ class Placed(nn.Module):
         return x
 
 
+# Starts a model with its norms in a place.
 def start_as(gpt, start):
     """Draw initial weights anew with a standard deviation of 0.02: those that start names."""
     for name, module in gpt.named_modules():

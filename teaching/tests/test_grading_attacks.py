@@ -140,7 +140,7 @@ raise ValueError(len(files) > 50, knows, modules, names)
 CHANGES = f"""
 import os
 done = []
-for path in {[str(ROOT / "lessons_src/lessonkit/__init__.py"), "/usr/new", "/new", "/tmp/new"]!r}:
+for path in {[str(ROOT / "lessons_src/lessonkit/__init__.py"), "/usr/new", "/new", "/dev/shm/new"]!r}:
     for act in (lambda p: open(p, "a").close(), os.unlink, lambda p: os.chmod(p, 0o777)):
         try:
             act(path)

@@ -254,9 +254,8 @@ for depth in (10, 25, 50):
     back = torch.autograd.grad(last, leaf, above)[0]  # (B, D)
     signal = (rms(last) / rms(x)) ** (1 / depth)
     gradient = (rms(back) / rms(above)) ** (1 / depth)
-    print(
-        f"{depth} layers: each multiplies the signal by {signal:.2f}, the gradient by {gradient:.2f}"
-    )
+    print(f"{depth} layers: each multiplies the signal by {signal:.2f}", end=", ")
+    print(f"the gradient by {gradient:.2f}")
 
 # %% [markdown]
 # At scale 1 you expect $1/\sqrt2$ = 0.71, and both are near it at every depth.

@@ -70,7 +70,7 @@ for name, norm in RACERS.items():
 # %% [markdown]
 # Without it the net has learned nothing. So it is tempting to write: *this net needs a normalization layer* (a *norm*, for short). The numbers are right, and the sentence is false.
 #
-# *About 53 min, in two sittings of 27 and 26.* **You'll be able to**
+# *About 55 min, in two sittings of 28 and 27.* **You'll be able to**
 # - find out why a net fails, by changing one suspect at a time;
 # - say what a comparison of two nets shows, and what its control must get;
 # - put a norm after each convolution of a net, in the right shape;

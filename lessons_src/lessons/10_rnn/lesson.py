@@ -73,7 +73,7 @@ print("toss by toss, later ones as 0:", foreseen(net, as_they_fall=True), "of 12
 #
 # </details>
 #
-# *About 52 min, in two sittings of 23 and 29.* **You'll be able to**
+# *About 54 min, in two sittings of 23 and 31.* **You'll be able to**
 # - find out whether a net reads ahead;
 # - put LayerNorm at the right place inside a recurrent cell;
 # - say what it does there to the gradient through time;

@@ -50,7 +50,7 @@ explore.stream("post", blocks=24, rate=0.03, seed=2)
 #
 # <details><summary>What there is to find</summary>
 #
-# All four: fewer blocks, such as 8; a smaller weight scale, such as 0.3; a smaller rate, such as 0.005; 20 steps of warm-up, in which the rate rises slowly. (With other weights warm-up often helps less.) [Section 11.6](#11.6-What-helps) says what the sliders have in common.
+# All four: fewer blocks, such as 8; a smaller weight scale, such as 0.3; a smaller rate, such as 0.005; 20 steps of warm-up, in which the rate rises slowly. (With other weights warm-up often helps less.) [Section 11.7](#11.7-A-factor-for-each-branch) says what the sliders have in common.
 #
 # </details>
 #
@@ -453,6 +453,8 @@ class Placed(nn.Module):
         return x
 
 
+# %% tags=["export", "hide-input"]
+# Starts a model with its norms in a place.
 def start_as(gpt, start):
     """Draw initial weights anew with a standard deviation of 0.02: those that start names."""
     for name, module in gpt.named_modules():
@@ -524,12 +526,11 @@ def look(place="post", start="Xavier", rate=0.003):
         title=f"Eight runs of {place} from {start}'s start, rate {rate}",
         caption="A line is a run: gray before training, blue after 150 steps. Left, as a share "
         f"of the stream; {evidence.note('atlas')}.",
-        alt=f"Three panels over the blocks. Differs between tokens after the last block: at the "
-        f"start {here['unlike_start'][:, -1].min():.2g} to "
-        f"{here['unlike_start'][:, -1].max():.2g}, at the end {here['unlike'][:, -1].min():.2g} "
-        f"to {here['unlike'][:, -1].max():.2g}. Gradient: {here['gradient_start'].min():.2g} to "
-        f"{here['gradient_start'].max():.2g}. Loss gained: {here['without'].min():.2f} to "
-        f"{here['without'].max():.2f}.",
+        alt="Three panels over the blocks, from the smallest to the largest number of all runs: "
+        + "; ".join(
+            f"{key} {here[key].min():.2g} to {here[key].max():.2g}"
+            for key in ("unlike_start", "unlike", "gradient_start", "without")
+        ),
     )
 
 

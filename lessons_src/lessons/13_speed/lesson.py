@@ -710,12 +710,11 @@ _in_copies(both)
 SHAPES = [(4096, 768), (16384, 256), (65536, 64), (1024, 4096)]
 print(f"{'rows × D':30}", *(f"{f'{rows}×{D}':>10}" for rows, D in SHAPES))
 for cpu, ms in evidence.timings().items():
-    loops = "fused, ordinary stores"
     for what, slow, fast, threads in (
-        (cpu, "F.layer_norm", loops, 1),
-        ("  the same, two threads", "F.layer_norm", loops, 2),
-        ("  seven lines ÷ your loops", "centered squares", loops, 1),
-        ("  your loops, in copies", loops, "copy", 1),
+        (cpu, "F.layer_norm", "fused, ordinary stores", 1),
+        ("  the same, two threads", "F.layer_norm", "fused, ordinary stores", 2),
+        ("  seven lines ÷ your loops", "centered squares", "fused, ordinary stores", 1),
+        ("  your loops, in copies", "fused, ordinary stores", "copy", 1),
         ("  F.layer_norm, in copies", "F.layer_norm", "copy", 1),
     ):
         pairs = [[ms[name, threads, *shape][1] for name in (slow, fast)] for shape in SHAPES]

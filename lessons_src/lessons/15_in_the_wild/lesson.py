@@ -640,6 +640,8 @@ def weigh(rules):
 
 # %%
 show("median of the highest score of a file", shipped.amax(1).median(), digits=4)
+
+# %%
 weigh(
     {
         "as shipped": ln,
@@ -746,8 +748,8 @@ plot.lines(
     y="largest error of norm 1's output",
     caption="47 files, float32 against float64. (The 48th is all zeros, with variance 0.) The "
     "three points at the right are short files, which are mostly padding.",
-    alt="Two clouds of points on logarithmic axes. Over ratios from 50 to 80,000 one pass rises "
-    "more than a hundredfold; two passes stay below 1e-5.",
+    alt="Two clouds of points on logarithmic axes. Over ratios from 50 to 80,000 one pass "
+    "rises more than a hundredfold; two passes stay below 1e-5.",
 )
 
 # %% [markdown]
