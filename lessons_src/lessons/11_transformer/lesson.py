@@ -526,7 +526,7 @@ def look(place="post", start="Xavier", rate=0.003):
         title=f"Eight runs of {place} from {start}'s start, rate {rate}",
         caption="A line is a run: gray before training, blue after 150 steps. Left, as a share "
         f"of the stream; {evidence.note('atlas')}.",
-        alt="Three panels over the blocks, from the smallest to the largest number of all runs: "
+        alt="Three panels over the blocks, from the smallest to the largest number of runs: "
         + "; ".join(
             f"{key} {here[key].min():.2g} to {here[key].max():.2g}"
             for key in ("unlike_start", "unlike", "gradient_start", "without")
