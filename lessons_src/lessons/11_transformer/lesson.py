@@ -605,7 +605,7 @@ print(f"{place}, a common row of mean square {size}: loss {validation(gpt):.2f}"
 tried("warm-up", "slow last blocks", "slow first blocks", "memory of 10 steps")
 tried("memory cleared", "wide skips", "scaled branches", "quiet deep norms")
 
-# %% [markdown]
+# %% [markdown] tags=["no-slide"]
 # | who, and what they say | intervention | here |
 # |---|---|---|
 # | [Xiong et al., 2020](https://arxiv.org/abs/2002.04745): the last blocks' gradients are too large at first, so warm up | warm-up; a tenth of the rate for the last half of the blocks, or for the first | Warm-up helps every run. Slow last blocks help some, and so do slow first ones: where is not what matters. |
