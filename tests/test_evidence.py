@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import pytest
 import torch
@@ -67,7 +68,11 @@ def test_a_record_is_stale_when_what_it_runs_has_changed(toy):
     stays = change("  # a comment", "").function.recorder
     assert records.stale(stays) == "" and records.stale(change('"""A toy."""', '"""The toy."""')) == ""
     assert records.stale(change("HALF = 0.5", "HALF = 0.25")) == "its function has changed"
-    assert records.stale(change("range(4)", "range(5)")) == "it has other seeds or another grid"
+    change("HALF = 0.25", "HALF = 0.5")
+    assert records.stale(change("tolerance=0.01", "tolerance=0.02")) == "", "it changes no number"
+    for old, new in (("range(4)", "range(5)"), ("[0.1, 1.0]", "[0.1]"), (".2f nats", ".3f nats")):
+        assert records.stale(change(old, new)) == "it has other seeds, another grid or other units"
+        change(new, old)
 
 
 def test_fresh_runs_are_printed_beside_the_record_and_written_nowhere(toy, capfd):
@@ -90,6 +95,23 @@ def test_fresh_runs_are_printed_beside_the_record_and_written_nowhere(toy, capfd
         ("toy", "--split"): "'--split' is not understood. Write an argument and its value: --split 7.",
     }.items():
         assert records.main([*arguments], root) == 1 and words in capfd.readouterr().err
+
+
+def test_every_run_is_drawn_and_what_cannot_be_is_named(toy, capsys):
+    root, _ = toy
+    records.main([], root)
+    capsys.readouterr()
+    evidence.show("toy")
+    assert capsys.readouterr().out.startswith("accuracy: 90.5 to 96.5; finds: 0 to 1\nA dot is a run; recorded on ")
+    evidence.show("toy", "accuracy", split=3, rate=0.1)
+    assert capsys.readouterr().out.startswith("accuracy: 93.5 to 96.5\n")
+    for keys, where, words in (
+        (["loss"], {}, "toy.loss is a list of 2 numbers"),
+        (["width"], {}, "toy holds no 'width' to show. It shows accuracy, loss, finds"),
+        (["accuracy"], {"rate": 7}, "toy has no run with {'rate': 7}"),
+    ):
+        with pytest.raises(evidence.EvidenceError, match=re.escape(words)):
+            evidence.show("toy", *keys, **where)
 
 
 def test_one_run_is_repeated_and_compared(toy):

@@ -2,7 +2,7 @@
 
 Five floors; a module imports from those below its own, and from lessonkit.course and lessonkit.program.
 
-    __main__   the command line: build what changed, say what is stale, or --check
+    __main__   the command line: build what changed, or say what is stale
 
     generated  what a build leaves: what it would change, and why; all that needs no kernel, written
     minutes    how many minutes a lesson takes a learner, and whether it prints them: a command line

@@ -10,7 +10,6 @@ import ast
 import hashlib
 import importlib.util
 import inspect
-import itertools
 import json
 import math
 import sys
@@ -54,27 +53,29 @@ def recorders(root=ROOT):
 
 
 def code(recorder):
-    """Return a number for what a recorder runs: it changes with the function and what it uses of its module."""
+    """Return a number for what a recorder runs: it changes with the function and what it uses of its module.
+
+    How the function is made a recorder does not count: seeds and grid stand in the record, and a tolerance changes no
+    number in it.
+    """
     source = Path(recorder.function.__code__.co_filename).read_text(encoding="utf-8")
     used, _ = needed(statements(source), recorder.function.__name__)
-    texts = sorted(shown(ast.parse(statement.text)) for statement in used)
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
+    trees = [ast.parse(statement.text) for statement in used]
+    for node in (node for tree in trees for node in tree.body):
+        if getattr(node, "name", "") == recorder.function.__name__:
+            node.decorator_list = []
+    return hashlib.sha256("\n".join(sorted(map(shown, trees))).encode()).hexdigest()[:16]
 
 
 def stale(recorder):
     """Return why a record has to be made anew, "" if it has not."""
     try:
-        head = evidence._read(recorder.function.__name__)
+        head = evidence.read(recorder.function.__name__)
     except evidence.EvidenceError as error:
         return str(error)
-    if (head["seeds"], head["grid"]) != (recorder.seeds, recorder.grid):
-        return "it has other seeds or another grid"
+    if [head["seeds"], head["grid"], head["shows"]] != [recorder.seeds, recorder.grid, recorder.shows]:
+        return "it has other seeds, another grid or other units"
     return "" if head["code"] == code(recorder) else "its function has changed"
-
-
-def points(recorder):
-    """Return the points of a grid, a dictionary of arguments each."""
-    return [dict(zip(recorder.grid, values, strict=True)) for values in itertools.product(*recorder.grid.values())]
 
 
 def run(recorder, seeds, where):
@@ -110,7 +111,7 @@ def allowed(tolerance, key):
 def write(recorder):
     """Run a recorder for all seeds and points, and write its record, a line a run: diffs can be read."""
     start, name = time.process_time(), recorder.function.__name__  # the processor's own, on a busy machine as well
-    results = run(recorder, recorder.seeds, points(recorder))
+    results = run(recorder, recorder.seeds, evidence.points(recorder.grid))
     seconds = time.process_time() - start
     head = {
         "name": name,
@@ -129,8 +130,8 @@ def write(recorder):
 
 def verify(recorder):
     """Repeat the first run of a record; return what differs by more than its tolerance, a line each."""
-    head, (again,) = evidence._read(recorder.function.__name__), run(recorder, recorder.seeds[:1], points(recorder)[:1])
-    recorded = head["results"][0]
+    recorded = evidence.read(recorder.function.__name__)["results"][0]
+    (again,) = run(recorder, recorder.seeds[:1], evidence.points(recorder.grid)[:1])
     if recorded.keys() != again.keys():
         return [f"the record holds {', '.join(recorded)}, the function returns {', '.join(again)}"]
     wrong = []
@@ -144,7 +145,7 @@ def verify(recorder):
 def compare(recorder, seeds, changes):
     """Run a recorder with other seeds or arguments; print them beside the record, and whether they lie inside it."""
     name = recorder.function.__name__
-    head, here = evidence._read(name), [point for point in points(recorder)]
+    head, here = evidence.read(name), evidence.points(recorder.grid)
     where = list({json.dumps(point | changes): point | changes for point in here}.values())
     minutes = max(1, round(head["seconds"] * len(where) * len(seeds) / 60))
     print(f"{name}: {len(where) * len(seeds)} runs, about {minutes} min")

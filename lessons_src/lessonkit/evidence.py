@@ -6,8 +6,8 @@ loads the numbers, and its text names them where they belong, so that nobody typ
 
     {rings.layer_norm:range}                 "97 to 99 %": the smallest and the largest of all runs
     {rings[0.1].layer_norm:mean}             the mean at this point of the grid: a value for each of its arguments; * is
-                                             all of them. Also median, min, max, each (all of them), .1f for the digits,
-                                             last or [2] behind the key of a list: {rings.loss[-1]:range .2f}
+                                             all. Also median, min, max, each (all of them), and .1f for the digits
+    {rings.loss[-1]:range .2f}               of a list that each run returns, its last number
     {rings.layer_norm:count > 90}            in how many runs it is so; without a condition: in how many it is not 0
     {rings:n} and {rings:runs}               "16", and "16 runs (8 seeds on each of 2 splits)"
     {rings:again}                            how it is repeated, in how many minutes: so ends a text that names a record
@@ -82,7 +82,7 @@ def load(name):
 
     from lessonkit import _threads  # noqa: F401  sets how many torch uses
 
-    head = _read(name)
+    head = read(name)
     shape = [*map(len, head["grid"].values()), len(head["seeds"])]
     columns = {key: [row[key] for row in head["results"]] for key in head["results"][0]}
     stacked = {key: torch.tensor(column, dtype=torch.float64) for key, column in columns.items()}
@@ -91,7 +91,7 @@ def load(name):
 
 def note(name):
     """Return what a caption says about a record: "recorded on 2026-11-20 (8 seeds, CPU, torch 2.13.0)"."""
-    head = _read(name)
+    head = read(name)
     machine = head["machine"]
     return f"recorded on {head['date']} ({_runs(head)}, {machine['cpu']}, torch {machine['torch']})"
 
@@ -103,7 +103,7 @@ def say(text):
     text does not say how many runs it has, by {NAME:again}, {NAME:runs} or {NAME:n}.
     """
     for name in sorted(named(text)):
-        _read(name)
+        read(name)
         if not re.search(rf"\{{{name}(\[[^\]]*\])?:(again|runs|n)\}}", text):
             raise EvidenceError(
                 f"The text names the record {name} and does not say how many runs it has. End it with "
@@ -123,7 +123,7 @@ def named(text):
 
 
 def _said(name, point, key, at, form):
-    head, form = _read(name), form or "mean"
+    head, form = read(name), form or "mean"
     rows = _selected(name, head, point)
     if key is None:
         if form == "n":
@@ -167,9 +167,9 @@ def _selected(name, head, point):
     for part, (argument, values) in zip(wanted, grid.items(), strict=True):
         if part not in ("*", *map(str, values)):
             raise EvidenceError(f"{name}[{point}]: {argument} is never {part!r}. Expected one of {values}, or *.")
-    points = [place for place in itertools.product(*grid.values()) for _ in head["seeds"]]
-    fits = lambda place: all(part in ("*", str(value)) for part, value in zip(wanted, place, strict=True))
-    return [row for place, row in zip(points, head["results"], strict=True) if fits(place)]
+    fits = lambda place: all(part in ("*", str(value)) for part, value in zip(wanted, place.values(), strict=True))
+    every = [place for place in points(grid) for _ in head["seeds"]]
+    return [row for place, row in zip(every, head["results"], strict=True) if fits(place)]
 
 
 def _values(name, head, rows, key, at):
@@ -194,12 +194,18 @@ def _runs(head):
     return each if splits == 1 else f"{seeds * splits} runs ({each})"
 
 
+def points(grid):
+    """Return the points of a grid in the order of a record's results, a dictionary of arguments each."""
+    return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+
+
 @functools.lru_cache(100)
 def _parsed(path, changed):
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def _read(name):
+def read(name):
+    """Return all that a record holds, as data/runs/NAME.json has it; EvidenceError if it is missing or damaged."""
     path = FOLDER / f"{name}.json"
     place = f"data/runs/{name}.json"
     try:
@@ -215,27 +221,29 @@ def show(name, *keys, **where):
 
     keys: which of its numbers, a panel each; all that are no lists, three at most, if none is named.
     where: arguments of the grid, each with the value to which the picture keeps.
+    Raises EvidenceError for a key that is not there or a list, and where no point of the grid is left.
     """
     from lessonkit import plot
 
-    head, numbers = _read(name), load(name)
+    head = read(name)
+    grid = points(head["grid"])
     keys = keys or [key for key in head["shows"] if not isinstance(head["results"][0][key], list)][:3]
-    points = [dict(zip(head["grid"], values, strict=True)) for values in itertools.product(*head["grid"].values())]
-    kept = [at for at, place in enumerate(points) if all(place[key] == value for key, value in where.items())]
-    worded = lambda key, value: value if isinstance(value, str) else f"{key} {value}"
-    labels = [", ".join(worded(*pair) for pair in points[at].items() if pair[0] not in where) or name for at in kept]
+    kept = [at for at, place in enumerate(grid) if where.items() <= place.items()]
+    if not kept:
+        raise EvidenceError(f"{name} has no run with {where}. Its grid is {head['grid']}.")
+    seeds, labels = len(head["seeds"]), [_label(name, grid[at], where) for at in kept]
+    columns = {key: _values(name, head, head["results"], key, None) for key in keys}
+    rows = {key: [column[at * seeds : (at + 1) * seeds] for at in kept] for key, column in columns.items()}
 
     def draw(axes):
-        for ax, key in zip(axes, keys, strict=True):
-            for row, at in enumerate(kept):
-                values = numbers[key].reshape(len(points), len(head["seeds"]))[at]
-                ax.scatter(values, [row] * len(values), s=22, alpha=0.7, linewidths=0, color=plot.COLORS["LayerNorm"])
-            ax.set(
-                yticks=range(len(kept)), yticklabels=labels, xlabel=f"{key} ({head['shows'][key].partition(' ')[2]})"
-            )
+        for ax, (key, values) in zip(axes if len(keys) > 1 else [axes], rows.items(), strict=True):
+            for row, dots in enumerate(values):
+                ax.scatter(dots, [row] * seeds, s=22, alpha=0.7, linewidths=0, color=plot.COLORS["LayerNorm"])
+            unit = head["shows"][key].partition(" ")[2]
+            ax.set(yticks=range(len(kept)), yticklabels=labels, xlabel=f"{key} ({unit})" if unit else key)
             ax.set_ylim(len(kept) - 0.5, -0.5)
 
-    table = {key: numbers[key].reshape(len(points), -1)[kept] for key in keys}
+    ranges = {key: [value for row in values for value in row] for key, values in rows.items()}
     plot.figure(
         draw,
         ncols=len(keys),
@@ -243,8 +251,14 @@ def show(name, *keys, **where):
         size=(8, 1.2 + 0.3 * len(kept)),
         title=f"Every run of {name}",
         caption=f"A dot is a run; {note(name)}.",
-        alt="; ".join(f"{key}: {value.min():.3g} to {value.max():.3g}" for key, value in table.items()),
+        alt="; ".join(f"{key}: {min(values):.3g} to {max(values):.3g}" for key, values in ranges.items()),
     )
+
+
+def _label(name, place, where):
+    """Return what a row of dots is called: its words, and its numbers behind the names of their arguments."""
+    left = {argument: value for argument, value in place.items() if argument not in where}
+    return ", ".join(value if isinstance(value, str) else f"{key} {value}" for key, value in left.items()) or name
 
 
 def timings():
@@ -257,9 +271,9 @@ def timings():
     with open(FOLDER.parent / "bench.csv", encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             name = " ".join(re.sub(r"\((R|TM)\)|Processor|CPU.*|\d+-Core.*", "", row["cpu"]).split())
-            processor_ = times.setdefault(f"{name}, {row['last_cache_mb']} MB, {row['date']}", {})
+            row_of = times.setdefault(f"{name}, {row['last_cache_mb']} MB, {row['date']}", {})
             key = row["what"], int(row["threads"]), int(row["rows"]), int(row["D"])
-            processor_[key] = float(row["forward_ms"]), float(row["both_ms"])
+            row_of[key] = float(row["forward_ms"]), float(row["both_ms"])
     return times
 
 
