@@ -12,8 +12,9 @@ import argparse
 import contextlib
 
 from lessonkit import check
+from lessonkit.check.misconceptions import made, source_of
 from lessonkit.check.observing import TooLong, limit, quiet
-from lessonkit.check.slips import made, mutants, source_of
+from lessonkit.check.slips import mutants
 from lessonkit.check.verdicts import NotYet, YourTurn, collecting
 from tests.helpers import all_answers
 
@@ -23,7 +24,7 @@ def accepted(name, answer):
     tried, good = 0, []
     for line, before, after, changed in mutants(source_of(answer)):
         try:
-            mutant = made(answer, changed)
+            mutant = made(answer, changed, f"<{answer.__name__}, changed>")
         except Exception:
             continue
         tried += 1

@@ -81,7 +81,7 @@ def both(first, second):
     if not (first.edit and second.edit) or first.edit[0] is not second.edit[0] or first.cause == second.cause:
         return None
     solution, texts = first.edit[0], [first.edit[1], second.edit[1]]
-    lines = [{number for number, _ in _changed(solution, text)} for text in texts]
+    lines = [_changed(solution, text) for text in texts]
     if lines[0] & lines[1]:
         return None
     one, other = (first, second) if min(lines[0], default=0) <= min(lines[1], default=0) else (second, first)
@@ -95,22 +95,24 @@ def both(first, second):
 
 @functools.cache
 def _changed(solution, lines):
-    """Return the lines of a solution that an edit takes the place of, or before which it comes, as (number, text)."""
-    before = ast.unparse(ast.parse(_text(solution))).splitlines()
-    after = inspect.getsource(instead(solution, lines)).splitlines()
+    """Return the numbers of the lines of a solution that an edit takes the place of, or before which it comes."""
+    before = ast.unparse(ast.parse(source_of(solution))).splitlines()
+    after = _edited(solution, lines).splitlines()
     blocks = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
-    return [
-        (number, before[number])
-        for kind, i, j, *_ in blocks
-        if kind != "equal"
-        for number in range(i, max(j, i + 1))
-        if number < len(before)
-    ]
+    places = {number for kind, i, j, *_ in blocks if kind != "equal" for number in range(i, max(j, i + 1))}
+    return places & set(range(len(before)))
 
 
 def instead(solution, lines):
     """Return what solution becomes when lines stand in it; ValueError if they change nothing."""
-    tree = ast.parse(_text(solution))
+    text, file = _edited(solution, lines), f"<{solution.__name__} with {lines}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)  # inspect.getsource finds it
+    return made(solution, text, file)
+
+
+def _edited(solution, lines):
+    """Return the text of a solution in which lines stand."""
+    tree = ast.parse(source_of(solution))
     before = ast.unparse(tree)
     _put(tree.body[0], ast.parse(lines, f"<a misconception of {solution.__name__}>").body)
     text = ast.unparse(ast.fix_missing_locations(tree))
@@ -118,19 +120,19 @@ def instead(solution, lines):
         raise ValueError(
             f"{solution.__name__}: {lines!r} changes nothing. Write a line that is not in it, or remove it."
         )
-    return _executed(solution, text, lines)
+    return text
 
 
-def _executed(solution, text, edits):
-    file = f"<{solution.__name__} with {edits}>"
-    namespace = dict(inspect.getmodule(solution).__dict__)
-    exec(compile(text, file, "exec"), namespace)
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)  # inspect.getsource finds it
-    return namespace[solution.__name__]
+def made(answer, source, file):
+    """Return what an answer becomes with another source. file: how tracebacks call that."""
+    namespace = dict(inspect.getmodule(answer).__dict__)
+    exec(compile(source, file, "exec"), namespace)
+    return namespace[answer.__name__]
 
 
 @functools.cache
-def _text(solution):
+def source_of(solution):
+    """Return the source of a function or class, as it would stand at the top level of a module."""
     return textwrap.dedent(inspect.getsource(solution))  # for a class it reads the whole module: once is enough
 
 

@@ -9,12 +9,12 @@ import copy
 import functools
 import inspect
 import re
-import textwrap
 
 import torch
 from torch import nn
 
 from lessonkit.check.cases import in_float64
+from lessonkit.check.misconceptions import made, source_of
 
 ALIKE = [  # operators as ast calls them, and functions: each may stand in the place of another one of its line
     "Add Sub Mult Div Pow MatMult",
@@ -87,17 +87,6 @@ def _with(node, **fields):
 
 def _alike(name):
     return [other for line in ALIKE if name in line.split() for other in line.split() if other != name]
-
-
-def source_of(answer):
-    return textwrap.dedent(inspect.getsource(answer))
-
-
-def made(answer, source):
-    """Return what an answer becomes with another source."""
-    namespace = dict(inspect.getmodule(answer).__dict__)
-    exec(compile(source, f"<{answer.__name__}, changed>", "exec"), namespace)
-    return namespace[answer.__name__]
 
 
 # ---- asked about something else
@@ -195,4 +184,4 @@ def slips(right):
     for _, old, new, source in mutants(source_of(plain)):
         if max(len(old), len(new)) < 70 and "\n" not in old + new:
             told = f"It is what a right answer gives when one step of it becomes `{new}`. Look at that step in yours."
-            yield told, lambda source=source: again(made(plain, source))
+            yield told, lambda source=source: again(made(plain, source, f"<{plain.__name__}, changed>"))

@@ -279,8 +279,8 @@ def _run(contract, case, answer):
     if any(memory() for _, memory in left):
         gc.collect(0)  # what refers to itself goes only then
     given_out = {value.untyped_storage().data_ptr() for value in seen.values() if isinstance(value, torch.Tensor)}
-    kept = [what for what, memory in left if memory() and memory().data_ptr() not in given_out]
-    return seen | ({CHANGED: f"{KEPT} {kept[0]}"} if kept and CHANGED not in seen else {})
+    alive = [what for what, memory in left if memory() and memory().data_ptr() not in given_out]
+    return seen | ({CHANGED: f"{KEPT} {alive[0]}"} if alive and CHANGED not in seen else {})
 
 
 _SEED = 2**40 + 11
