@@ -1,4 +1,4 @@
-"""What lesson 10 builds: LayerNormGRUCell, LayerNormLSTMCell.
+"""What lesson 10 builds: LayerNormGRUCell, LayerNormLSTMCell, Reader, Shift, without_norms.
 
 Made by coursebuild from lessons_src/lessons/10_rnn/lesson.py: edit the lesson, not this file.
 """
@@ -73,6 +73,44 @@ class LayerNormGRUCell(nn.Module):
         h = x.new_zeros(*x.shape[:-1], self.hidden_size) if h is None else h
         _check_step(self, x, {"h": h})
         return self.step(self.from_input(x), h)
+
+
+# Takes the norms out of a cell.
+class Shift(nn.Module):
+    """What is left of a LayerNorm without the normalization and the gain: x + bias."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.bias = norm.bias
+
+    def forward(self, x):
+        return x + self.bias
+
+
+def without_norms(cell):
+    """Replace the cell's norms by their biases, the LSTM's norm of c by nothing; return it."""
+    for name, norm in list(cell.named_children()):
+        setattr(cell, name, nn.Identity() if name == "norm_c" else Shift(norm))
+    return cell
+
+
+# Reads digits with a cell.
+class Reader(nn.Module):
+    """Reads (B, T, I) with a cell; a linear layer makes outputs of the last state."""
+
+    def __init__(self, cell, outputs=10):
+        super().__init__()
+        self.cell, self.head = cell, nn.Linear(cell.hidden_size, outputs)
+        H = cell.hidden_size
+        for W, U in zip(cell.weight_ih.split(H), cell.weight_hh.split(H), strict=True):
+            nn.init.xavier_uniform_(W), nn.init.orthogonal_(U)  # each gate by itself
+
+    def forward(self, x):
+        h = x.new_zeros(len(x), self.cell.hidden_size)  # (B, H)
+        state = (h, h) if hasattr(self.cell, "norm_c") else h
+        for part in self.cell.from_input(x).unbind(1):  # T times (B, 3H or 4H)
+            state = self.cell.step(part, state)
+        return self.head(state[0] if isinstance(state, tuple) else state)
 
 
 class LayerNormLSTMCell(nn.Module):

@@ -6,17 +6,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fromscratch.cnn import digit_cnn, kaiming, learn
+from fromscratch.cnn import digit_cnn, kaiming, learn, mlp, pulled
 from lessonkit import data, train
 from lessonkit.evidence import record
-
-
-def mlp(norm=None):
-    """Three layers of 64 units, each with norm(64) before its ReLU, and a linear layer."""
-    layers = [nn.Flatten()]
-    for _ in range(3):
-        layers += [nn.Linear(64, 64), *([norm(64)] if norm else []), nn.ReLU()]
-    return nn.Sequential(*layers, nn.Linear(64, 10))
 
 
 @torch.no_grad()
@@ -86,31 +78,6 @@ LEVERS = {
 }
 
 
-def pulled(seed, split, weights=1.0, biases=1.0, pictures=1.0, first_rate=1.0, last_rate=1.0):
-    """Percent of the validation digits that the lesson's net without a norm reads after ten
-    epochs, with factors on its first numbers, its pictures and its rates (see `revive`)."""
-    digits = data.digits_split(split).validating()
-    digits = digits._replace(x_train=pictures * digits.x_train, x_test=pictures * digits.x_test)
-    net = digit_cnn()
-    convolutions = [layer for layer in net if isinstance(layer, nn.Conv2d)]
-    with torch.no_grad():
-        for layer in convolutions:
-            layer.weight *= weights
-            layer.bias *= biases
-    groups = [
-        {
-            "params": list(nn.Sequential(*convolutions[:3]).parameters()),
-            "lr": 0.05 * first_rate,
-        },
-        {
-            "params": list(nn.Sequential(*convolutions[3:], net[-1]).parameters()),
-            "lr": 0.05 * last_rate,
-        },
-    ]
-    optimizer = lambda *_, **options: torch.optim.SGD(groups, fused=True)
-    return learn(net, digits, seed=seed, epochs=10, optimizer=optimizer)[-1]
-
-
 # The first run, which a test repeats, is with larger weights, where rounding moves the end by a few
 # of 300 images.
 @record(
@@ -125,7 +92,8 @@ def levers(seed, lever="weights", split=1):
 
     The last one has the larger weights, and its first three layers stay as they were drawn.
     """
-    return {"reads": pulled(seed, split, **LEVERS[lever])}
+    practice = data.digits_split(split).validating()
+    return {"reads": pulled(practice, **LEVERS[lever], seed=seed)}
 
 
 # The first run, which a test repeats, is at the smallest rate: rounding moves the end by a few

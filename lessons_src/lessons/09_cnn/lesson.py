@@ -241,10 +241,10 @@ plot.panels(
 # Which of this keeps the net at chance? Or is it the biases, which are the same for all images? Before anybody tells you, try to bring the net to life:
 
 
-# %% tags=["hide-input"]
+# %% tags=["export", "hide-input"]
 # Trains the net without a norm, with five levers.
-def revive(weights=1, biases=1, pictures=1, first_rate=1, last_rate=1, seed=0):
-    """Print how many of the validation digits the net without a norm reads after ten epochs.
+def pulled(digits, weights=1, biases=1, pictures=1, first_rate=1, last_rate=1, seed=0):
+    """Percent of the test digits that the net without a norm reads after ten epochs.
 
     weights, biases: factors on the first numbers of all convolutions. pictures: on the images.
     first_rate, last_rate: on the rate, 0.05, of the first three and of the last four layers.
@@ -263,10 +263,16 @@ def revive(weights=1, biases=1, pictures=1, first_rate=1, last_rate=1, seed=0):
             ([*convolutions[3:], net[-1]], last_rate),
         )
     ]
-    x, y, x_test, y_test = practice
-    scaled = data.DigitsSplit(pictures * x, y, pictures * x_test, y_test)
+    shown = {"x_train": pictures * digits.x_train, "x_test": pictures * digits.x_test}
     sgd = lambda *_, **__: torch.optim.SGD(groups, fused=True)
-    print(f"reads {learn(net, scaled, seed=seed, epochs=10, optimizer=sgd)[-1]:.0f} %")
+    return learn(net, digits._replace(**shown), seed=seed, epochs=10, optimizer=sgd)[-1]
+
+
+# %% tags=["hide-input"]
+# Prints what it reads of the validation digits.
+def revive(**levers):
+    """Print how many of the validation digits the net without a norm reads: see `pulled`."""
+    print(f"reads {pulled(practice, **levers):.0f} %")
 
 
 # %% [markdown]
@@ -519,7 +525,7 @@ for name, sizes in {"x.shape": x.shape, "x.shape[1:]": x.shape[1:]}.items():
 # Three nets of linear layers learn from the digits, from Kaiming's weights. Then the test pictures are dimmed in two ways: each *standardized* pixel is multiplied by a **contrast** of ¼, or each pixel's *ink*, before it is standardized as in training.
 
 
-# %% tags=["hide-input"]
+# %% tags=["export", "hide-input"]
 # Makes a net of linear layers.
 def mlp(norm=None):
     """Three layers of 64 units, each with norm(64) before its ReLU, and a linear layer."""

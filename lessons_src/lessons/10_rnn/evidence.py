@@ -4,27 +4,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fromscratch.rnn import LayerNormGRUCell
+from fromscratch.rnn import LayerNormGRUCell, Reader, without_norms
 from lessonkit import data, train
 from lessonkit.evidence import record
-
-
-class Shift(nn.Module):
-    """What is left of a LayerNorm without the normalization and the gain: x + bias."""
-
-    def __init__(self, norm):
-        super().__init__()
-        self.bias = norm.bias
-
-    def forward(self, x):
-        return x + self.bias
-
-
-def without_norms(cell):
-    """Replace the cell's norms by their biases; return it."""
-    for name, norm in list(cell.named_children()):
-        setattr(cell, name, Shift(norm))
-    return cell
 
 
 def with_fast_norms(cell):
@@ -32,23 +14,6 @@ def with_fast_norms(cell):
     for name, norm in list(cell.named_children()):
         setattr(cell, name, nn.LayerNorm(norm.weight.shape))
     return cell
-
-
-class Reader(nn.Module):
-    """Reads (B, T, I) with a cell; a linear layer makes outputs of the last state."""
-
-    def __init__(self, cell, outputs=10):
-        super().__init__()
-        self.cell, self.head = cell, nn.Linear(cell.hidden_size, outputs)
-        H = cell.hidden_size
-        for W, U in zip(cell.weight_ih.split(H), cell.weight_hh.split(H), strict=True):
-            nn.init.xavier_uniform_(W), nn.init.orthogonal_(U)  # each gate by itself
-
-    def forward(self, x):
-        state = x.new_zeros(len(x), self.cell.hidden_size)  # (B, H)
-        for part in self.cell.from_input(x).unbind(1):  # T times (B, 3H)
-            state = self.cell.step(part, state)
-        return self.head(state)
 
 
 # The first run, which a test repeats, is at 0.1: sums in a different order may move a few of 300

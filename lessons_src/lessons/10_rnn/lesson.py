@@ -665,7 +665,7 @@ check.gru_cell(LayerNormGRUCell)
 # To test it, replace each norm by its bias alone. A plain cell is left, and the weights of `nn.GRUCell` load as they are.
 
 
-# %% tags=["hide-input"]
+# %% tags=["export", "hide-input"]
 # Takes the norms out of a cell.
 class Shift(nn.Module):
     """What is left of a LayerNorm without the normalization and the gain: x + bias."""
@@ -728,8 +728,8 @@ print("without its norms, this is nn.GRUCell:", gru_gap < 1e-5)  # float32, of o
 # </details>
 
 
-# %% tags=["hide-input"]
-# Reads digits with a cell, with and without norms.
+# %% tags=["export", "hide-input"]
+# Reads digits with a cell.
 class Reader(nn.Module):
     """Reads (B, T, I) with a cell; a linear layer makes outputs of the last state."""
 
@@ -748,6 +748,8 @@ class Reader(nn.Module):
         return self.head(state[0] if isinstance(state, tuple) else state)
 
 
+# %% tags=["hide-input"]
+# Trains a cell with and without norms.
 def compete(cell, optimizer, seeds, split=0):
     """Train the cell without norms and with them, six epochs of digits; return the histories.
 

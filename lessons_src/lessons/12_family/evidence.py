@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fromscratch import CharGPT, encode
+from fromscratch import CharGPT, encode, train_gpt
 from lessonkit import data
 from lessonkit.evidence import record
 
@@ -46,22 +46,7 @@ def gpt_rates(seed, norm="LayerNorm", rate=0.003, steps=200):
 
     Even seeds are on one split of the words, odd ones on another.
     """
-    words, split = data.words(), torch.Generator().manual_seed(7 + seed % 2)
-    order = torch.randperm(len(words), generator=split)
-    torch.manual_seed(seed)
-    net = CharGPT(layers=6, norm=NORMS[norm])
-    optimizer = torch.optim.Adam(net.parameters(), rate, betas=(0.9, 0.98))
-    for step in range(steps + 1):
-        unseen = step == steps
-        chosen = order[-2000:] if unseen else order[torch.randint(len(words) - 2000, (32,))]
-        x, y = encode([words[i] for i in chosen])  # (B, T) each
-        with torch.set_grad_enabled(not unseen):
-            loss = F.cross_entropy(net(x).flatten(0, 1), y.flatten(), ignore_index=-100)
-        if not unseen:
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-    return {"unseen": loss.item()}
+    return {"unseen": train_gpt(NORMS[norm], rate, seed, steps)}
 
 
 class Scored(nn.Module):

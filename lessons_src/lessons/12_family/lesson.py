@@ -444,7 +444,7 @@ check.derf(Derf)
 # Does it train? Here is lesson 11's GPT, which learns to spell.
 
 
-# %% tags=["hide-input"]
+# %% tags=["export", "hide-input"]
 # Trains a GPT on words, and measures its loss.
 def train_gpt(norm, rate, run=0, steps=200):
     """Train a GPT of 6 blocks; return its loss on 2,000 unseen words (nats)."""
