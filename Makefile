@@ -84,8 +84,7 @@ bench: $(READY)
 	@"$(RUN)" data/make_bench.py $(ARGS)
 
 test-teaching: $(TEACHING)/ready $(if $(shell command -v npm),$(PACKAGES)/ready $(CLASS)/ready)
-	@$(TEACH) -m pytest -q $(WORKERS) $(or $(ARGS),-m "not alone" teaching/tests)
-	@$(if $(ARGS),,$(TEACH) -m pytest -q -m alone teaching/tests)
+	@$(TEACH) -m pytest -q $(WORKERS) $(or $(ARGS),teaching/tests)
 
 site: $(TEACHING)/ready $(PACKAGES)/ready
 	@REPOSITORY="$(REPOSITORY)" $(TEACH) -m teaching.site

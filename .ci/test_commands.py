@@ -23,7 +23,7 @@ LEFT_OUT = {
     r"make (lesson|grade)": "says what is missing; the whole command is run",
     r"make runs.*|make bench": "trains for half an hour, or needs a machine that is idle",
     r"(\w+=\S+ )?make lab.*": "ends when it is told to; tests/test_browser.py runs it",
-    r"make class( ARGS=\"--learners.*)?": "needs root; teaching/tests/test_classroom.py has a class",
+    r"make class( ARGS=\"--(learners|collect).*)?": "needs root; teaching/tests/test_classroom.py has a class",
     r".*FOLDER….*": "names a folder of one's own; make progress ARGS=--report is run",
     r"py -3.*|\.venv\\.*": "for Windows; .github/workflows/test.yml runs it there",
 }
@@ -63,6 +63,7 @@ def copy(tmp_path_factory):
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, root / name)
             os.utime(root / name, (0, 0))  # older than the environments that are made of it
+    shutil.copytree(root / "notebooks", root / "work", ignore=lambda *_: ["solutions"])  # as make lab does
     (root / "submitted").mkdir()
     shutil.copy(ROOT / "notebooks/solutions/06_batchnorm.ipynb", root / "submitted/ann.ipynb")
     return root

@@ -164,9 +164,10 @@ def stop(learner):
 
 
 def processes(trial, name):
-    """Return how many processes a learner has."""
+    """Return how many processes of a learner live. One that has ended stays in the list until its parent asks for it."""
     uid = str(trial.account(name).pw_uid)
-    return len(subprocess.run(["pgrep", "--uid", uid], capture_output=True).stdout.split())
+    states = subprocess.run(["ps", "-o", "stat=", "-u", uid], capture_output=True, text=True).stdout.split()
+    return sum(not state.startswith("Z") for state in states)
 
 
 class Browser:
