@@ -41,13 +41,10 @@ ON_PAPER = """# The mean of 1, 3?
 # Example: of 2
 # and 4, 3.
 ...  # your answer"""
-LONG = f"x = 1  # stays\n    y = {'1+' * 35}1  # has no room"
-TABLE = "| a |\n|---|\n" + "\n".join(f"| {k} |" for k in range(10))
 
 TOY = [
     Text("# 6 · Toy: a lesson\n\nIt breaks.\n\n**You'll be able to**\n- do it."),
     printed("import os\nload()", "ready\n"),  # prepares only
-    printed("import os\n\n# Not found?\nfrom a import b\n\n\ndef f():\n    pass", "nan\n"),
     text(1),  # a prediction is answered after what happens
     PREDICT,
     printed("show(2)"),
@@ -59,31 +56,22 @@ TOY = [
     PREDICT,
     Text("**So two.**"),
     RECALL,
-    PREDICT,
     text(3),  # code that a question is about is shown, and other silent code is said
     printed("class Patient:\n    pass", ""),
     Text("A class."),
     PREDICT,
-    printed("class Other:\n    pass", ""),
     printed("print(1)"),
     text(4),  # what has a slide of its own, and the words around it
-    Text(f"First.\n\n**Shared.**\n\n{FOLD}\n\nA product:\n\n$$a = b$$\n\n{TABLE}\n\n**Card**\n\n- One.\n\nLast."),
-    Text(f"$$a = {'x+' * 60}1 \\qquad b = 2$$"),
-    text(5),  # long outputs, long lines
-    printed("f()", "row\n" * 20, folded=True),
-    printed(LONG, "a =\n1\nb =\n2\n"),
+    Text(f"First.\n\n**Shared.**\n\n{FOLD}\n\nA product:\n\n$$a = b$$\n\n**Card**\n\n- One.\n\nLast."),
     text(6),
     Code("c5", "explore.row()", [Explorable("row", {"x": [3, 1]})]),
     Text("**Find out:** why?\n\n<details><summary>What there is to find</summary>\n\nTo two.\n\n</details>"),
     Exercise("6.2", 1, 3, ON_PAPER, "m = 2"),
     text(7),  # tags correct the choice
-    printed("f()", "", folded=True),
     printed("g()", "", tags=["slide"]),
     Code("c7", "draw()", [FIGURE], True, ["no-slide"]),
     Text("Shown.", ["slide"]),
     Exercise("6.3", 1, 3, ON_PAPER, "m = 2", tags=["optional"]),
-    Text("## Deeper (optional, 9 min)"),
-    Code("c8", "draw()", [FIGURE], True),
 ]  # fmt: skip
 
 
