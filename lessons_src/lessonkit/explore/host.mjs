@@ -302,7 +302,7 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
       return () => held;
     }
 
-    const hands = { root, stage, first, state, find, all, on, change, request, write, tell, drag };
+    const hands = { id, root, stage, first, state, find, all, on, change, request, write, tell, drag };
     const { draw, acts = {}, stop = () => {}, rest = () => {}, also = () => ({}) } = connect(hands);
 
     const inputs = all("input[data-key]").map((input) => {

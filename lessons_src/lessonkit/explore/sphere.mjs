@@ -1,9 +1,6 @@
 // LayerNorm of three numbers, seen in space: onto the plane at right angles to (1, 1, 1), then onto a circle, then onto
 // an ellipse.
-// An anywidget front-end module: JupyterLab and a page without a kernel run this same file, with host.mjs.
-// The model holds what `start` lists. `still()` draws the same as text, for viewers that run no script.
-// In this order: the mathematics, words, the scene (shapes on a sheet, without colors), two painters, style and page,
-// and last the explorable itself: hands, clock, theme.
+// In this order: the mathematics, words, the scene (shapes on a sheet, without colors), shapes as SVG, the page, hands.
 
 // prettier-ignore
 import {
@@ -208,7 +205,7 @@ function sight({ state, t, width, tall, held, unit }) {
 
 /**
  * The whole scene. look: {state, t: from step 0 to 3, glow: 0 to 1 while x is moved unseen, held: whether a hand holds
- * x, unit: of the last scene, width, tall, measure: (words, isMath) -> pixels, memory: Map of the words' last places,
+ * x, unit: of the last scene, width, tall, memory: Map of the words' last places,
  * jump: whether words may jump}.
  * Returns {shapes, cam, unit, grip: where x is, settled: whether every word has arrived}.
  */
@@ -344,12 +341,13 @@ function labelsOf({ state, n, now, t, cam, tips, finite, eps }) {
  * Each word goes where it costs least: near its point, on no other word or dot, off the lines, near its last place.
  * discs: [[point, radius], ...] that words keep off; lines: points on lines. Returns whether every word has arrived.
  */
-function place(shapes, labels, discs, lines, { width, tall, measure, memory, jump }) {
+function place(shapes, labels, discs, lines, { width, tall, memory, jump }) {
   const taken = discs.map(([[x, y], r]) => [x - r, y - r, x + r, y + r]);
   let settled = true;
   for (const { key, words, at, color, math } of labels) {
     const [x, y] = at;
-    const [w, h] = [measure(words, math) / 2 + 2, math ? 10 : letters() - 4]; // half of the word's box
+    const wide = words.length * (math ? 9 : (6.6 * letters(12.5)) / 12.5); // measured roughly, without a page
+    const [w, h] = [wide / 2 + 2, math ? 10 : letters() - 4]; // half of the word's box
     const last = memory.get(key);
     const near = lines.filter(([a, b]) => Math.abs(a - x) < 2 * w + 40 && Math.abs(b - y) < 2 * h + 40);
     const cost = (to, box) => {
@@ -386,85 +384,25 @@ function overlap(a, b) {
   return w > 0 && h > 0 ? w * h : 0;
 }
 
-// ---- Two painters of shapes: on a canvas, and as SVG text ----
+// ---- Shapes as SVG ----
 
-const FONTS = { math: 'italic 19px Georgia, "Liberation Serif", serif', plain: "12.5px" };
-
-/** Paint on a canvas. palette: {ink: [r, g, b], accent: [r, g, b], font: of plain words}. */
-function paint(pen, shapes, { ink, accent, font }) {
-  const css = ([mix, alpha]) => `rgba(${lerp(ink, accent, mix).map(Math.round)}, ${alpha})`;
-  function style(look) {
-    if (Array.isArray(look)) return css(look);
-    const gradient =
-      look.from.length === 4 ? pen.createLinearGradient(...look.from) : pen.createRadialGradient(...look.from);
-    for (const [where, color] of look.stops) gradient.addColorStop(where, css(color));
-    return gradient;
-  }
-  function cleared(draw) {
-    pen.globalCompositeOperation = "destination-out";
-    draw();
-    pen.globalCompositeOperation = "source-over";
-  }
-  function trace({ paths, disc, squash = 1 }, wider = 0) {
-    pen.beginPath();
-    if (disc) {
-      pen.translate(disc[0], disc[1]);
-      pen.scale(1, squash);
-      pen.arc(0, 0, disc[2] + wider, 0, 7);
-    }
-    for (const path of paths ?? []) path.forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
-  }
-  Object.assign(pen, { lineJoin: "round", lineCap: "round", textAlign: "center", textBaseline: "middle" });
-  for (const shape of shapes) {
-    const { words, at, math, fill, stroke, thick, dash = [], rim } = shape;
-    if (words) {
-      Object.assign(pen, {
-        font: math ? FONTS.math : `${FONTS.plain} ${font}`,
-        lineWidth: 2 * rim,
-        fillStyle: css(fill),
-      });
-      cleared(() => pen.strokeText(words, ...at));
-      pen.fillText(words, ...at);
-      continue;
-    }
-    pen.save();
-    if (rim) {
-      pen.save();
-      trace(shape, rim);
-      cleared(() => pen.fill());
-      pen.restore();
-    }
-    trace(shape);
-    if (fill) {
-      pen.fillStyle = style(fill);
-      pen.fill();
-    }
-    if (stroke) {
-      pen.setLineDash(dash);
-      pen.lineWidth = thick;
-      pen.strokeStyle = style(stroke);
-      pen.stroke();
-    }
-    pen.restore();
-  }
-}
-
-/** The shapes as SVG text. Rims are holes in a mask that lies on everything but dots and words. */
-function svgOf(shapes, width, tall) {
+/** Shapes as SVG. Rims are holes in a mask that lies on all but dots and words. id: begins names that the page has once. */
+function svgOf(shapes, width, tall, id = "sphere") {
   const [defs, below, above, holes] = [[], [], [], []];
-  const hue = ([mix]) => (mix < 0.5 ? INK : ACCENT);
+  const hue = ([mix]) =>
+    mix % 1 ? `color-mix(in srgb, ${ACCENT} ${Math.round(100 * mix)}%, ${INK})` : mix ? ACCENT : INK;
   function style(name, look) {
     if (!look) return { [name]: "none" };
     if (Array.isArray(look)) return { [name]: hue(look), [`${name}-opacity`]: look[1] };
-    const id = `sphere-${defs.length}`;
+    const own = `${id}-${defs.length}`;
     const kind = look.from.length === 4 ? "linearGradient" : "radialGradient";
     const names = look.from.length === 4 ? ["x1", "y1", "x2", "y2"] : ["fx", "fy", "fr", "cx", "cy", "r"];
     const from = Object.fromEntries(names.map((key, i) => [key, look.from[i]]));
     const stops = look.stops.map(([offset, color]) =>
       tag("stop", { offset, "stop-color": hue(color), "stop-opacity": color[1] }),
     );
-    defs.push(tag(kind, { id, gradientUnits: "userSpaceOnUse", ...from }, stops.join("")));
-    return { [name]: `url(#${id})` };
+    defs.push(tag(kind, { id: own, gradientUnits: "userSpaceOnUse", ...from }, stops.join("")));
+    return { [name]: `url(#${own})` };
   }
   for (const { paths, disc, squash = 1, words, at, math, fill, stroke, thick, dash = [], rim } of shapes) {
     const looks = { ...style("fill", fill), ...style("stroke", stroke) };
@@ -487,37 +425,33 @@ function svgOf(shapes, width, tall) {
   }
   const size = { width, height: tall };
   const mask = tag("rect", { ...size, fill: "#fff" }) + holes.join("");
-  return [
-    tag(
-      "defs",
-      {},
-      defs.join("\n") + tag("mask", { id: "sphere-rims", maskUnits: "userSpaceOnUse", x: 0, y: 0, ...size }, mask),
-    ),
-    tag("g", { mask: "url(#sphere-rims)" }, below.join("\n")),
+  const rims = tag("mask", { id: `${id}-rims`, maskUnits: "userSpaceOnUse", x: 0, y: 0, ...size }, mask);
+  const scene = [
+    tag("defs", {}, defs.join("\n") + rims),
+    tag("g", { mask: `url(#${id}-rims)` }, below.join("\n")),
     ...above,
-  ].join("\n");
+  ];
+  const look = { "text-anchor": "middle", "stroke-linejoin": "round", "stroke-linecap": "round" };
+  return tag("g", look, scene.join("\n"));
 }
 
-/** The picture of a state as an SVG file of its own. Words are measured roughly: there is no canvas under Node. */
-export function still(changes = {}, width = 596) {
+/** The picture of a state as an SVG file of its own. */
+export function still(changes = {}) {
   const state = { ...start, ...changes };
-  const tall = Math.round(width * 0.86);
-  const measure = (words, math) => words.length * (math ? 9 : (6.6 * letters(12.5)) / 12.5);
-  const { shapes } = scene({ state, t: state.step, glow: 0, width, tall, measure, memory: new Map(), jump: true });
+  const [width, tall] = [596, 513];
+  const { shapes } = scene({ state, t: state.step, glow: 0, width, tall, memory: new Map(), jump: true });
   const n = layerNorm(state.x, state);
   const described = `Three axes, a ball, and through its middle the plane at right angles to (1, 1, 1), on which it cuts a circle. ${report(state, n, sentence(state, n))}`;
-  const look = { "text-anchor": "middle", "stroke-linejoin": "round", "stroke-linecap": "round" };
-  return file(TITLE, described, width, tall, tag("g", look, svgOf(shapes, width, tall)));
+  return file(TITLE, described, width, tall, svgOf(shapes, width, tall));
 }
 
 // ---- The page around the picture ----
 
 const STYLE = `
 --side: 304px;
-transition: color 1ms; /* so that a change of theme is heard */
 .show { align-self: center; }
 .stage { cursor: grab; }
-canvas { display: block; width: 100%; }
+svg { overflow: hidden; }
 .grip { left: 0; top: 0; min-height: 0; padding: 0; border: 0; border-radius: 50%; background: none; color: var(--accent); cursor: move; }
 .hint { padding: 2px; pointer-events: none; }
 .steps { display: flex; gap: 8px; }
@@ -558,7 +492,7 @@ function page(id) {
   });
   return `<div class="whole">
     <div class="show"><div class="stage" tabindex="0" role="application" aria-label="Picture. Arrow keys turn the camera." aria-describedby="${id}-state">
-      <canvas aria-hidden="true"></canvas>
+      <svg aria-hidden="true"></svg>
       <button class="grip" type="button" aria-label="Point x. Arrow keys move it in the plane of the picture."></button>
       <p class="hint">Drag x. Drag the background to turn the camera.</p>
     </div></div>
@@ -588,19 +522,16 @@ const SHOWN = [
 
 // ---- The explorable ----
 
-function connect({ root, stage, first, state, find, all, on, change, request, write, tell, drag }) {
-  const [canvas, grip] = ["canvas", ".grip"].map(find);
+function connect({ id, stage, first, state, find, all, on, change, write, tell, drag }) {
+  const [picture, grip] = ["svg", ".grip"].map(find);
   const [rows, boxes] = [all("tbody tr"), all(".line [type=checkbox]")];
-  const pen = canvas.getContext("2d");
   let t = first.step; // where the picture is, from step 0 to 3
   let playing = 0; // seconds until the next step is played; 0: not playing
   let ride = null; // {from, to, share}: a move of x that LayerNorm does not see
   let note = null; // {words, step, plane}: what this move showed, for which step, and whether its half-plane is shown
   let glow = 0; // how bright the half-plane of this move is
   let [unit, cam] = [0, null];
-  let palette = {}; // {ink, accent, font, css: what they were read from}
   const memory = new Map(); // the last places of the words
-  const widths = new Map(); // of words, measured once
 
   /** Time goes on by dt seconds. Returns whether something is under way. */
   function advance(dt, jump) {
@@ -624,51 +555,15 @@ function connect({ root, stage, first, state, find, all, on, change, request, wr
     return t !== state().step || playing > 0 || ride !== null || glow !== aim;
   }
 
-  /** The colors of the page: its ink, and the accent that goes with it. */
-  function look() {
-    const style = getComputedStyle(root);
-    const css = [style.color, getComputedStyle(grip).color];
-    if (palette.css?.join() === css.join()) return;
-    const probe = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-    const [ink, accent] = css.map((color) => {
-      probe.fillStyle = color;
-      probe.fillRect(0, 0, 1, 1);
-      return [...probe.getImageData(0, 0, 1, 1).data].slice(0, 3);
-    });
-    palette = { ink, accent, font: style.fontFamily, css };
-  }
-  function measure(words, math) {
-    const font = math ? FONTS.math : `${FONTS.plain} ${palette.font}`;
-    if (!widths.has(font + words)) {
-      pen.font = font;
-      widths.set(font + words, pen.measureText(words).width);
-    }
-    return widths.get(font + words);
-  }
   function draw({ width, dt, calm }) {
     const moving = advance(dt, calm);
     const now = state();
     const tall = Math.round(clamp(width * 0.88, 250, 510));
-    look();
-    const result = scene({
-      state: now,
-      t,
-      glow,
-      held: held()?.key === "x",
-      unit,
-      width,
-      tall,
-      measure,
-      memory,
-      jump: calm,
-    });
+    const look = { state: now, t, glow, held: held()?.key === "x", unit, width, tall, memory, jump: calm };
+    const result = scene(look);
     ({ cam, unit } = result);
-    const size = [width, tall].map((pixels) => Math.round(pixels * devicePixelRatio));
-    if (canvas.width !== size[0] || canvas.height !== size[1]) [canvas.width, canvas.height] = size;
-    canvas.style.height = `${tall}px`;
-    pen.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
-    pen.clearRect(0, 0, width, tall); // the canvas has no background: the page's shows
-    paint(pen, result.shapes, palette);
+    picture.setAttribute("height", tall);
+    picture.innerHTML = svgOf(result.shapes, width, tall, id);
     grip.style.transform = `translate(${result.grip[0]}px, ${result.grip[1]}px)`;
 
     const n = layerNorm(now.x, now);
@@ -759,7 +654,6 @@ function connect({ root, stage, first, state, find, all, on, change, request, wr
     const step = { gain: 3, bias: 3, eps: Math.max(2, state().step) }[key];
     return step === undefined ? {} : { step };
   }
-  on(root, "transitionend", ({ target, propertyName }) => target === root && propertyName === "color" && request());
   return { draw, acts, stop: halt, also };
 }
 
