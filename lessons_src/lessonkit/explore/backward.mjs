@@ -1,11 +1,9 @@
 // The backward pass of LayerNorm: dy travels back to dx on three paths, which can be switched off one by one.
-// An anywidget front-end module: JupyterLab and a page without a kernel run this same file, with host.mjs.
-// The model holds what `start` lists. `still()` draws the same as text, for viewers that run no script.
 
 // prettier-ignore
 import {
-  ACCENT, INK, box, buttons, clamp, explorable, file, fmt, layerNorm, letters, line, list, mean, range, tag, text,
-  upTo,
+  ACCENT, INK, box, buttons, clamp, explorable, file, fmt, layerNorm, letters, line, list, mean, moved, range, rect,
+  tag, text, upTo,
 } from "./host.mjs";
 
 // ---- What the model holds, and how it starts ----
@@ -48,8 +46,8 @@ export function summary(dx) {
 /** How fast the loss, the sum of dy · y, grows when entry i of x grows by delta: measured, without a derivative. */
 export function nudge(x, dy, i, { eps = 1e-5, gain = null, delta = smallStep(x, eps) } = {}) {
   const loss = (row) => sum(layerNorm(row, { eps, gain }).y.map((v, j) => v * dy[j]));
-  const moved = x.map((v, j) => (j === i ? v + delta : v));
-  return (loss(moved) - loss(x)) / delta;
+  const nudged = x.map((v, j) => (j === i ? v + delta : v));
+  return (loss(nudged) - loss(x)) / delta;
 }
 
 /** A power of ten that is small beside the row's deviation, 0.001 at most. */
@@ -130,12 +128,11 @@ function bar(row, center, width, value, limit, look) {
   const centered = { "text-anchor": "middle", "font-size": width < 22 ? 10.5 : 12 };
   if (!Number.isFinite(value)) return text(center, middleOf(row) + 4, "0/0", centered);
   const [zero, tip] = [middleOf(row), heightAt(row, value, limit)];
-  const size = { x: center - width / 2, y: Math.min(zero, tip), width, height: Math.max(0.8, Math.abs(tip - zero)) };
-  const shape = tag("rect", { ...size, ...look });
+  const shape = rect(center - width / 2, Math.min(zero, tip), width, Math.max(0.8, Math.abs(tip - zero)), look);
   if (PATHS.includes(row.key)) return shape; // no numbers: the sum has them
-  const grip = { x: center - width / 2 - 2, y: tip - 2.5, width: width + 4, height: 5, rx: 2.5, fill: INK };
+  const grip = row.key === "dx" ? "" : rect(center - width / 2 - 2, tip - 2.5, width + 4, 5, { rx: 2.5, fill: INK });
   const number = text(center, tip + (value < 0 ? letters() + 3 : -6), short(value), centered);
-  return shape + (row.key === "dx" ? "" : tag("rect", grip)) + number;
+  return shape + grip + number;
 }
 
 /** The whole picture, without its frame. limits: {x, dy, dx}, what the longest bar of a row stands for. */
@@ -183,8 +180,7 @@ export function still(changes = {}) {
   const shown = rowsOf({ ...start, ...changes });
   const parts = PATHS.map((path) => `${NAMES[path]}: ${list(shown[path])}`).join("; ");
   const described = `Six rows of ${shown.x.length} bars. x: ${list(shown.x)}. dy: ${list(shown.dy)}. ${parts}. Their sum dx: ${list(shown.dx)}.`;
-  const inside = tag("g", { transform: "translate(12 8)" }, drawing(shown, 560, limitsOf(shown)));
-  return file(TITLE, described, 584, ROW.nudge.top + 16, inside);
+  return file(TITLE, described, 584, ROW.nudge.top + 16, moved(12, 8, drawing(shown, 560, limitsOf(shown))));
 }
 
 // ---- The page around the picture ----

@@ -1,7 +1,8 @@
 // Who shares my mean? Point at a number of a tensor, and all that share its statistics light up.
-// An anywidget front-end module: JupyterLab and a page without a kernel run this same file, with host.mjs.
 
-import { ACCENT, INK, choice, explorable, file, letters, points, tag, text, upTo } from "./host.mjs";
+import {
+  ACCENT, INK, choice, explorable, file, label, letters, mean, moved, points, tag, text, upTo,
+} from "./host.mjs";
 
 /** The model's keys and what they are at first. over: the axes that the mean runs over; groups: of C; cell: an index. */
 export const start = { tensor: "BTC", over: ["C"], groups: 1, squares: false, cell: [0, 1, 2] };
@@ -111,7 +112,7 @@ const padded = (sizes, first) => [...Array(4 - sizes.length).fill(first), ...siz
  * A tensor as standing sheets. The last axis runs to the right (and away), the one before it down; the one before that
  * puts sheets side by side, and a fourth puts rows of sheets below each other.
  * paint(index): attributes of a cell. right, down: the sides of a cell; pitch: from one sheet to the next.
- * Returns {inside, sheets: [{index, x, y}]}, the upper left corners.
+ * Returns {inside, corners: [[row, place, x, y] of each sheet's upper left one]}.
  */
 function sheets(sizes, { left, top, right, down, pitch }, paint) {
   const [rows, across, tall, wide] = padded(sizes, 1);
@@ -121,7 +122,7 @@ function sheets(sizes, { left, top, right, down, pitch }, paint) {
   for (const [row, place] of indexes([rows, across])) {
     const [x, y] = [left + place * pitch[0], top + row * pitch[1] + wide * dy];
     const at = (i, j, back = 0) => [x + j * dx - 0.16 * dx * back, y + i * down - j * dy - 0.3 * dy * back];
-    corners.push({ index: [row, place], x, y: y - wide * dy });
+    corners.push([row, place, x, y - wide * dy]);
     inside.push(polygon([at(0, 0), at(0, 0, 1), at(tall, 0, 1), at(tall, 0)], { fill: INK, opacity: 0.34 }));
     inside.push(polygon([at(0, 0), at(0, 0, 1), at(0, wide, 1), at(0, wide)], { fill: INK, opacity: 0.2 }));
     for (const [i, j] of indexes([tall, wide])) {
@@ -129,7 +130,7 @@ function sheets(sizes, { left, top, right, down, pitch }, paint) {
       inside.push(polygon([at(i, j), at(i, j + 1), at(i + 1, j + 1), at(i + 1, j)], paint(index)));
     }
   }
-  return { inside: inside.join(""), sheets: corners };
+  return { inside: inside.join(""), corners };
 }
 
 /** The block, and below it the block of its means, each under what it is the mean of. Returns {inside, height}. */
@@ -142,13 +143,8 @@ function drawing(state, width) {
   const paint = (mean) => {
     const shade = mean.reduce((sum, i) => sum + i, 0) % 2 ? 0.26 : 0.1; // neighbors take turns
     const lit = mean.join() === mine;
-    return {
-      fill: lit ? ACCENT : INK,
-      "fill-opacity": lit ? 0.85 : shade,
-      stroke: INK,
-      "stroke-width": 0.6,
-      "stroke-opacity": 0.75,
-    };
+    const edge = { stroke: INK, "stroke-width": 0.6, "stroke-opacity": 0.75 };
+    return { fill: lit ? ACCENT : INK, "fill-opacity": lit ? 0.85 : shade, ...edge };
   };
   const [dx, dy, down, gap] = (tensor === "BTC" ? [48, 13, 44, 44] : [18, 7, 26, 30]).map(
     (v) => v * Math.min(1, (width - LEFT - 2) / 450),
@@ -162,38 +158,22 @@ function drawing(state, width) {
   const [last, before, sheet] = Object.keys(shape).reverse();
   const words = [];
   const edge = -3.5 * (letters() - 12); // words beside the sheets begin here
-  for (const {
-    index: [row, place],
-    x,
-    y,
-  } of block.sheets) {
+  for (const [row, place, x, y] of block.corners) {
     const whole = `${nameOfAxis(sheet, tensor)} ${place + 1}`;
     const name = place && 0.6 * letters() * whole.length > pitch[0] ? place + 1 : whole;
     if (row === 0) words.push(text(x + (wide * dx) / 2, y - 8, name, { "text-anchor": "middle" }));
     if (place === 0 && rows > 1) words.push(text(edge, y + wide * dy + 14, `${nameOfAxis("B", tensor)} ${row + 1}`));
   }
   const side = 22 + wide * dy + (tall * down) / 2 + (rows > 1 ? letters() + 4 : 4);
-  words.push(text(LEFT - 13, side, `${before} = ${shape[before]}`, { "text-anchor": "end", opacity: 0.72 }));
+  words.push(label(LEFT - 13, side, `${before} = ${shape[before]}`, "end"));
   words.push(text(LEFT + (wide * dx) / 2, 24 + letters() + wide * dy + tall * down, `${last} = ${shape[last]}`, { opacity: 0.72 }));
 
   // The cell that is pointed at: its corner, and a frame around it.
   const [row, place, i, j] = padded(cell, 0);
   const [x, y] = [LEFT + place * pitch[0] + j * dx, 22 + row * pitch[1] + wide * dy + i * down - j * dy];
-  const frame = [
-    [x, y],
-    [x + dx, y - dy],
-    [x + dx, y - dy + down],
-    [x, y + down],
-  ];
-  words.push(
-    polygon(frame, {
-      fill: "none",
-      stroke: INK,
-      "stroke-width": 3,
-      "stroke-linejoin": "round",
-      "pointer-events": "none",
-    }),
-  );
+  const corners = [[x, y], [x + dx, y - dy], [x + dx, y - dy + down], [x, y + down]]; // prettier-ignore
+  const thick = { fill: "none", stroke: INK, "stroke-width": 3, "stroke-linejoin": "round", "pointer-events": "none" };
+  words.push(polygon(corners, thick));
 
   // A group of sheets that share their means has them in its middle.
   const top = 22 + rows * pitch[1] + 14;
@@ -219,7 +199,7 @@ export function still(changes = {}) {
   const shared = `share ${means === 1 ? "the only mean" : `one of ${means} means`}${state.squares ? " of squares" : ""}`;
   const words = text(16, height - 20, `The ${entries} blue numbers ${shared}.`, { "font-size": 14 });
   const described = `A tensor ${tuple(Object.keys(SHAPES[state.tensor]))} drawn as sheets of cells. The ${entries} numbers that ${shared} are blue.`;
-  return file(TITLE, described, 560, height, tag("g", { transform: "translate(16 6)" }, picture.inside) + words);
+  return file(TITLE, described, 560, height, moved(16, 6, picture.inside) + words);
 }
 
 // ---- The page ----

@@ -1,10 +1,9 @@
 // A digit on its way through fifty layers, and its gradient on its way back: the weight scale decides, or a norm does.
-// An anywidget front-end module: JupyterLab and a page without a kernel run this same file, with host.mjs.
 
 // prettier-ignore
 import {
-  ACCENT, INK, buttons, clamp, explorable, file, layerNorm, layerNormBack, letters, line, points, power, radios, slider,
-  tag, text, times, uniform,
+  ACCENT, INK, buttons, circle, clamp, explorable, file, label, layerNorm, layerNormBack, letters, line, moved,
+  points, power, radios, rect, slider, tag, text, times, uniform,
 } from "./host.mjs";
 
 /** The model's keys and what they are at first. norm: none, before or after each ReLU; layer: the one looked at. */
@@ -134,15 +133,7 @@ function pictures(views) {
   }
   const ink = (d, level) => tag("path", { d, fill: INK, opacity: level / LEVELS, "shape-rendering": "crispEdges" });
   const frame = ([, x, y, side]) =>
-    tag("rect", {
-      x: x - 1.5,
-      y: y - 1.5,
-      width: side + 3,
-      height: side + 3,
-      fill: "none",
-      stroke: INK,
-      "stroke-opacity": 0.4,
-    });
+    rect(x - 1.5, y - 1.5, side + 3, side + 3, { fill: "none", stroke: INK, "stroke-opacity": 0.4 });
   return [...paths.map((d, level) => (level && d ? ink(d, level) : "")), ...views.map(frame)].join("");
 }
 
@@ -162,26 +153,14 @@ function drawing({ norm, layer }, { signals, sizes }, width) {
   const views = signals.flatMap((signal, at) => (at % 5 ? [] : [[signal, x(at) - side / 2, STRIP - side - 6, side]]));
   const ticks = [-12, -8, -4, 0, 4, 8, 12].map((exponent) => {
     const at = y(10 ** exponent);
-    const number = text(LEFT - 8, at + letters() / 3, exponent ? power(10 ** exponent) : "1", {
-      "text-anchor": "end",
-      opacity: 0.72,
-    });
+    const number = label(LEFT - 8, at + letters() / 3, exponent ? power(10 ** exponent) : "1", "end");
     return line(LEFT, at, width, at, { opacity: exponent ? 0.13 : 0.5 }) + number;
   });
-  const words = (at, top, inside, size = 12) =>
-    text(at, top, inside, { "text-anchor": "middle", opacity: 0.72, "font-size": size });
-  const half = {
-    x: LEFT,
-    y: y(HALF[1]),
-    width: width - LEFT,
-    height: y(HALF[0]) - y(HALF[1]),
-    fill: INK,
-    opacity: 0.06,
-  };
+  const [top, bottom] = [y(HALF[1]), y(HALF[0])];
   const curve = (values, more) => {
     const look = { fill: "none", stroke: color, "stroke-width": 2.4, "stroke-linejoin": "round", ...more };
-    const dot = { cx: x(layer), cy: y(values[layer]), r: 4.5, fill: color };
-    return tag("polyline", { points: points(values.map((v, at) => [x(at), y(v)])), ...look }) + tag("circle", dot);
+    const dot = circle(x(layer), y(values[layer]), 4.5, { fill: color });
+    return tag("polyline", { points: points(values.map((v, at) => [x(at), y(v)])), ...look }) + dot;
   };
   // A curve's name stands where the other curve is not: above the higher one, below the lower one, inside the chart.
   const beside = (values, others, end) => {
@@ -195,11 +174,11 @@ function drawing({ norm, layer }, { signals, sizes }, width) {
   const fading = Math.max(sizes.signals[25], sizes.gradients[25]) < 1; // the words keep away from the curves
   return [
     pictures(views),
-    tag("rect", half),
+    rect(LEFT, top, width - LEFT, bottom - top, { fill: INK, opacity: 0.06 }),
     ...ticks,
-    ...[0, 10, 20, 30, 40, 50].map((at) => words(x(at), STRIP + TALL + 34, at)),
-    words(x(25), fading ? y(HALF[1]) + letters(11) + 2 : y(HALF[0]) - 5, "float16 holds these sizes", 11),
-    words((LEFT + width) / 2, STRIP + TALL + 50, "layer"),
+    ...[0, 10, 20, 30, 40, 50].map((at) => label(x(at), STRIP + TALL + 34, at)),
+    label(x(25), fading ? top + letters(11) + 2 : bottom - 5, "float16 holds these sizes", "middle", { "font-size": 11 }),
+    label((LEFT + width) / 2, STRIP + TALL + 50, "layer"),
     line(x(layer), STRIP + 2, x(layer), STRIP + 16 + TALL, { opacity: 0.6 }),
     curve(sizes.signals),
     curve(sizes.gradients, { "stroke-dasharray": "2 4", "stroke-linecap": "round" }),
@@ -219,9 +198,8 @@ function computed(state) {
 export function still(changes = {}) {
   const state = { ...start, ...changes };
   const result = computed(state);
-  const inside = tag("g", { transform: "translate(12 12)" }, drawing(state, result, 576));
   const described = `A digit in every fifth of fifty layers, and a chart of sizes at weight scale ${state.scale}. ${sentence(result.sizes)}`;
-  return file(TITLE, described, 600, HEIGHT + 24, inside);
+  return file(TITLE, described, 600, HEIGHT + 24, moved(12, 12, drawing(state, result, 576)));
 }
 
 // ---- The page ----

@@ -109,22 +109,39 @@ export function text(x, y, inside, more) {
   const look = { x, y, fill: INK, "font-size": 12, ...more };
   return tag("text", { ...look, "font-size": letters(look["font-size"]) }, inside);
 }
+export const rect = (x, y, width, height, more) => tag("rect", { x, y, width, height, ...more });
+export const circle = (cx, cy, r, more) => tag("circle", { cx, cy, r, ...more });
+/** Words beside an axis, in the background. anchor: "start", "middle" or "end" of them is at x. */
+export const label = (x, y, inside, anchor = "middle", more = {}) =>
+  text(x, y, inside, { "text-anchor": anchor, opacity: 0.72, ...more });
+export const moved = (x, y, inside) => tag("g", { transform: `translate(${x} ${y})` }, inside);
 /** Points [x, y] as the text that polygon, polyline and path understand. */
 export const points = (row) => row.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" ");
+
+/**
+ * A panel with a column for each of D features, for values from -limit to limit; its numbers are left of `left`.
+ * free: a height at which no number may stand. Returns {x: middle of a column, y: height of a value, grid, bars, marks}.
+ */
+export function panel({ width, tall, limit, D, ticks, left, free = Infinity }) {
+  const x = (i) => left + ((width - left) / D) * (i + 0.5);
+  const y = (v) => (tall / 2) * (1 - clamp(v || 0, -limit, limit) / limit);
+  const number = (v) => label(left - 8, y(v) + letters() / 3, fmt(v, 1).replace(".0", ""), "end");
+  const tick = (v) =>
+    line(left, y(v), width, y(v), { opacity: v ? 0.13 : 0.6 }) + (Math.abs(y(v) - free) < letters() + 2 ? "" : number(v));
+  const bar = (v, i) => [x(i) - 13, Math.min(y(v), y(0)), 26, Math.abs(y(v) - y(0))];
+  const bars = (values, look) => values.map((v, i) => rect(...bar(v, i), look)).join("");
+  const mark = (v, i, half, look) => (Number.isFinite(v) ? line(x(i) - half, y(v), x(i) + half, y(v), look) : "");
+  const marks = (values, half, look) => values.map((v, i) => mark(v, i, half, look)).join("");
+  return { x, y, grid: ticks.map(tick).join(""), bars, marks };
+}
 
 /** A picture as an SVG file in the course's colors, for viewers that run no script. */
 export function file(title, description, width, height, inside) {
   const margin = 4 * (letters() - 12); // large letters beside an axis need more room than a page leaves them
   width += margin;
   const viewBox = `${-margin} 0 ${width} ${height}`;
-  const frame = {
-    xmlns: "http://www.w3.org/2000/svg",
-    width,
-    height,
-    viewBox,
-    role: "img",
-    "font-family": "system-ui, sans-serif",
-  };
+  const xmlns = "http://www.w3.org/2000/svg";
+  const frame = { xmlns, width, height, viewBox, role: "img", "font-family": "system-ui, sans-serif" };
   const paper = tag("rect", { width: "100%", height: "100%", fill: "#ffffff" });
   const whole = tag("svg", frame, `<title>${title}</title>\n<desc>${description}</desc>\n${paper}\n${inside}\n`);
   return `${Object.entries(FILE_COLORS).reduce((svg, [color, plain]) => svg.replaceAll(color, plain), whole)}\n`;
@@ -202,6 +219,15 @@ export const slider = (key, label, low, high, step) =>
 /** A range for eps: powers of ten from 10⁻⁶ to 10, and 0 at its left end. RANGES.eps is what it shows. */
 export const epsilon = () =>
   `<div class="eps"><span aria-hidden="true">ε</span>${range("eps", "epsilon", -6.1, 1, 0.01)}<output></output></div>`;
+/** Table heads of D features; seen: whether they say more than their number. */
+export const heads = (D, seen) =>
+  upTo(D).map((i) => `<th scope="col"><span class="${seen ? "" : "unseen"}">feature </span>${i + 1}</th>`).join("");
+/** A table's row of D numbers, which hands.fill writes; where it has ends, with a range below each. words: of these. */
+export function numberRow(D, { key, sign, look = "", ends, words = sign }, step) {
+  const under = (i) => (ends ? range(key, `${words} of feature ${i + 1}`, ...ends, step, i) : "");
+  const cells = upTo(D).map((i) => `<td><output></output>${under(i)}</td>`);
+  return `<tr data-key="${key}" class="${look}"><th scope="row">${sign}</th>${cells.join("")}</tr>`;
+}
 /** Radios of a key in a row, or boxes, or what attributes make of them. options: [value, label, attributes]. */
 export function choice(legend, options, attributes, type = "radio", columns = options.length) {
   const boxes = options.map(
@@ -271,6 +297,11 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
     const write = (node, words) => {
       if (node.textContent !== words) node.textContent = words;
     };
+    /** Writes numbers into the rows of a table: {key: numbers}. */
+    const fill = (values) =>
+      all("tr[data-key]").forEach(({ dataset, cells }) =>
+        values[dataset.key].forEach((v, i) => write(cells[i + 1].firstChild, fmt(v))),
+      );
     /** The sentence, and what a screen reader is told once the hand rests. */
     function tell(words, report = words) {
       write(say, words);
@@ -302,7 +333,7 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
       return () => held;
     }
 
-    const hands = { id, root, stage, first, state, find, all, on, change, request, write, tell, drag };
+    const hands = { id, root, stage, first, state, find, all, on, change, fill, write, tell, drag };
     const { draw, acts = {}, stop = () => {}, rest = () => {}, also = () => ({}) } = connect(hands);
 
     const inputs = all("input[data-key]").map((input) => {

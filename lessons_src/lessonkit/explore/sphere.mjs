@@ -4,8 +4,8 @@
 
 // prettier-ignore
 import {
-  ACCENT, INK, buttons, clamp, epsilon, explorable, file, fmt, layerNorm, lerp, letters, list, mean, normal, radios,
-  range, tag, uniform, upTo,
+  ACCENT, INK, buttons, clamp, epsilon, explorable, file, fmt, heads, layerNorm, lerp, letters, list, mean, normal,
+  numberRow, radios, tag, uniform, upTo,
 } from "./host.mjs";
 
 // ---- What the model holds, and how it starts ----
@@ -467,11 +467,11 @@ small { display: block; margin: 6px 0 2px; font-size: 12px; color: var(--soft); 
 
 /** The table reads as the formula: x, x − μ, x̂, γ, β, y. A row with ends has sliders. */
 const ROWS = [
-  { key: "x", sign: "x", words: "x of", ends: [-LIMIT, LIMIT] },
+  { key: "x", sign: "x", ends: [-LIMIT, LIMIT] },
   { key: "centered", sign: "x − μ" },
   { key: "hat", sign: "x̂", look: "result" },
-  { key: "gain", sign: "γ", words: "gain of", ends: [-1, 2], look: "rule" },
-  { key: "bias", sign: "β", words: "bias of", ends: [-2, 2] },
+  { key: "gain", sign: "γ", words: "gain", ends: [-1, 2], look: "rule" },
+  { key: "bias", sign: "β", words: "bias", ends: [-2, 2] },
   { key: "y", sign: "y", look: "rule result" },
 ];
 const STEPS = [
@@ -484,12 +484,7 @@ const REACHED = { centered: 1, hat: 2, gain: 3, bias: 3, y: 3 }; // the step fro
 
 function page(id) {
   const steps = STEPS.map(({ sign, words }, i) => [i, sign, `aria-label="${sign}: ${words}"`]);
-  const rows = ROWS.map(({ key, sign, look = "", words, ends }) => {
-    const cells = upTo(3).map(
-      (i) => `<td><output></output>${ends ? range(key, `${words} feature ${i + 1}`, ...ends, 0.05, i) : ""}</td>`,
-    );
-    return `<tr data-key="${key}" class="${look}"><th scope="row">${sign}</th>${cells.join("")}</tr>`;
-  });
+  const rows = ROWS.map((row) => numberRow(3, row, 0.05));
   return `<div class="whole">
     <div class="show"><div class="stage" tabindex="0" role="application" aria-label="Picture. Arrow keys turn the camera." aria-describedby="${id}-state">
       <svg aria-hidden="true"></svg>
@@ -501,9 +496,7 @@ function page(id) {
         ${radios(id, "step", '<span class="unseen">Steps of LayerNorm</span>', steps)}</div>
       <p class="say"></p>
       <table class="math">
-        <thead><tr><td></td>${upTo(3)
-          .map((i) => `<th scope="col">feature ${i + 1}</th>`)
-          .join("")}</tr></thead>
+        <thead><tr><td></td>${heads(3, true)}</tr></thead>
         <tbody>${rows.join("")}</tbody>
       </table>
       ${epsilon()}
@@ -522,7 +515,7 @@ const SHOWN = [
 
 // ---- The explorable ----
 
-function connect({ id, stage, first, state, find, all, on, change, write, tell, drag }) {
+function connect({ id, stage, first, state, find, all, on, change, fill, tell, drag }) {
   const [picture, grip] = ["svg", ".grip"].map(find);
   const [rows, boxes] = [all("tbody tr"), all(".line [type=checkbox]")];
   let t = first.step; // where the picture is, from step 0 to 3
@@ -567,12 +560,11 @@ function connect({ id, stage, first, state, find, all, on, change, write, tell, 
     grip.style.transform = `translate(${result.grip[0]}px, ${result.grip[1]}px)`;
 
     const n = layerNorm(now.x, now);
-    const values = { ...now, ...n };
+    fill({ ...now, ...n });
     for (const row of rows) {
       const { key } = row.dataset;
       row.classList.toggle("now", STEPS[now.step].row === key);
       row.classList.toggle("ahead", REACHED[key] > now.step);
-      values[key].forEach((v, i) => write(row.cells[i + 1].firstChild, fmt(v)));
     }
     for (const input of boxes) input.checked = now.show.includes(input.value);
     const words = note?.words ?? sentence(now, n);

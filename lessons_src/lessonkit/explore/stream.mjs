@@ -1,12 +1,10 @@
 // Blocks with a skip, x + f(x), and a norm in one of three places: how large the stream, the gradients and the first
 // steps of Adam become. Nothing here is recorded: the nets are drawn, run and trained in the browser.
-// An anywidget front-end module: JupyterLab and a page without a kernel run this same file, with host.mjs.
-// The model holds what `start` lists. `still()` draws the same as text, for viewers that run no script.
 
 // prettier-ignore
 import {
-  ACCENT, INK, buttons, explorable, file, layerNorm, layerNormBack, letters, normal, points, power, radios, slider, tag,
-  text, times, upTo,
+  ACCENT, INK, buttons, explorable, file, label, layerNorm, layerNormBack, letters, moved, normal, points, power,
+  radios, slider, tag, text, times, upTo,
 } from "./host.mjs";
 
 // ---- What the model holds, and how it starts ----
@@ -218,8 +216,8 @@ const INSIDE = { left: 40, right: 58, top: 26, bottom: 22 };
 
 /** A round number at or below (above) v on a logarithmic axis: 1 or 3 times a power of ten. */
 function round(v, up) {
-  const power = 10 ** Math.floor(Math.log10(v));
-  const steps = [1, 3, 10].map((step) => step * power);
+  const below = 10 ** Math.floor(Math.log10(v));
+  const steps = [1, 3, 10].map((step) => step * below);
   return up ? steps.find((step) => step >= v * 0.9999) : steps.findLast((step) => step <= v * 1.0001);
 }
 
@@ -260,8 +258,7 @@ function panel({ left, top, width, title, axis, first, last, curves, guide, ceil
   const y = (v) => box.bottom - (Math.max(0, Math.log(v / low)) / Math.log(high / low)) * (box.bottom - box.top);
   const path = (d, look) => tag("path", { d, fill: "none", stroke: INK, ...look });
   const across = (at, look) => path(`M${box.left} ${at.toFixed(1)}H${box.right.toFixed(1)}`, look);
-  const tick = (at, under, words, anchor = "middle") =>
-    text(at, under, words, { "text-anchor": anchor, opacity: 0.75, "font-size": 11.5 });
+  const tick = (at, under, words, anchor) => label(at, under, words, anchor, { opacity: 0.75, "font-size": 11.5 });
   const parts = [
     text(left, top + letters(13), title, { "font-size": 13.5, "font-weight": 600 }),
     across(box.bottom, { opacity: 0.5 }),
@@ -344,7 +341,7 @@ export function still(changes = {}) {
   const { markup, height } = drawing(settings, results, 760);
   const words = PLACES.map((place) => sentence({ ...settings, place }, results[place])).join(" ");
   const described = `Four line charts: size of the stream, gradient, loss, and change of a weight, over the blocks or steps. ${words}`;
-  return file(TITLE, described, 784, height + 20, tag("g", { transform: "translate(12 8)" }, markup));
+  return file(TITLE, described, 784, height + 20, moved(12, 8, markup));
 }
 
 // ---- The page around the picture ----
