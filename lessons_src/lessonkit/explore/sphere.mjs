@@ -1,6 +1,6 @@
 // LayerNorm of three numbers, seen in space: onto the plane at right angles to (1, 1, 1), then onto a circle, then onto
 // an ellipse.
-// In this order: the mathematics, words, the scene (shapes on a sheet, without colors), shapes as SVG, the page, hands.
+// In this order: the mathematics, words, the scene, the page around it, hands.
 
 // prettier-ignore
 import {
@@ -44,11 +44,7 @@ const length = (p) => Math.hypot(...p);
 const ease = (share) => (share < 0.5 ? 4 * share ** 3 : 1 - 4 * (1 - share) ** 3);
 
 const ORIGIN = [0, 0, 0];
-const AXES = [
-  [1, 0, 0],
-  [0, 1, 0],
-  [0, 0, 1],
-];
+const AXES = upTo(3).map((i) => upTo(3).map((j) => +(i === j)));
 const UP = scaled([1, 1, 1], 1 / Math.sqrt(3)); // of length 1, like the two directions of the plane
 const A = scaled([1, -1, 0], 1 / Math.SQRT2);
 const B = scaled([1, 1, -2], 1 / Math.sqrt(6));
@@ -132,15 +128,12 @@ export function unseenMove(kind, x) {
 // ---- Words ----
 
 /** What the step does, in one sentence. n: the LayerNorm of the row. */
-function sentence({ step, eps, gain, bias }, n) {
+function sentence({ step, eps }, n) {
   if (step === 0) return "A row of three numbers is one point in space.";
   if (step === 1)
     return "Subtract the mean: x drops along (1,\u00a01,\u00a01) onto the plane of all rows that sum to 0.";
-  if (step === 3) {
-    if (gain.every((v) => v === 1) && bias.every((v) => v === 0))
-      return "Gain 1 and bias 0 change nothing. Move a slider of γ or β.";
+  if (step === 3)
     return "Gain stretches the three axes, bias shifts: the circle becomes an ellipse somewhere else.";
-  }
   if (n.sigma < 1e-9)
     return `All three numbers are equal: nothing is left to scale, and the row ends ${eps ? "in the middle" : "at 0/0"}.`;
   if (length(n.hat) < 1.7)
@@ -153,25 +146,53 @@ function report({ step, x }, n, words) {
   return `Step ${step} of 3. ${words} x: ${list(x)}. Mean ${fmt(n.mu)}, deviation ${fmt(n.sigma)}. x minus mean: ${list(n.centered)}. x hat: ${list(n.hat)}, length ${fmt(length(n.hat))}. y: ${list(n.y)}.`;
 }
 
-// ---- The scene: shapes on a sheet, from far to near ----
-// A color is [mix, alpha]: INKED, 0, or TINTED, 1, which belongs to LayerNorm's result and the current step alone.
-// A shape is {paths | disc | words, fill, stroke, thick, dash, rim}. A rim is cleared around a dot or word, so that no
-// line runs into it. A gradient is {from: 4 or 6 numbers as on a canvas, stops: [[where, color], ...]}.
+// ---- The scene, from far to near ----
+// A color is [mix, alpha]: INKED, 0, or TINTED, 1, which belongs to LayerNorm's result and the current step alone, or on
+// the way from one to the other. A gradient is {from: 4 numbers for a linear, 6 for a radial one, stops: [[where, color]]}.
 
 const [INKED, TINTED] = [0, 1];
 const fade = (near) => clamp(0.66 + 0.2 * near, 0.25, 1); // the farther, the lighter
+const hue = ([mix]) =>
+  mix % 1 ? `color-mix(in srgb, ${ACCENT} ${Math.round(100 * mix)}%, ${INK})` : mix ? ACCENT : INK;
 
-/** What draws shapes of points in space, seen by a camera, into `shapes`. */
-function sketch(cam) {
-  const shapes = [];
+/** What draws points in space, seen by a camera, as SVG. id: begins names that a page has once. */
+function sketch(cam, width, tall, id) {
+  const [defs, below, above, holes] = [[], [], [], []];
+  function paint(name, look) {
+    if (!look) return { [name]: "none" };
+    if (Array.isArray(look)) return { [name]: hue(look), [`${name}-opacity`]: look[1] };
+    const linear = look.from.length === 4;
+    const own = `${id}-${defs.length}`;
+    const names = linear ? ["x1", "y1", "x2", "y2"] : ["fx", "fy", "fr", "cx", "cy", "r"];
+    const from = Object.fromEntries(names.map((key, i) => [key, look.from[i]]));
+    const stops = look.stops.map(([offset, color]) =>
+      tag("stop", { offset, "stop-color": hue(color), "stop-opacity": color[1] }),
+    );
+    const about = { id: own, gradientUnits: "userSpaceOnUse", ...from };
+    defs.push(tag(linear ? "linearGradient" : "radialGradient", about, stops.join("")));
+    return { [name]: `url(#${own})` };
+  }
+  function path(pieces, { fill, stroke, thick, dash = [] }) {
+    const look = { ...paint("fill", fill), ...paint("stroke", stroke) };
+    if (stroke) look["stroke-width"] = thick;
+    if (dash.length) look["stroke-dasharray"] = dash.join(" ");
+    const d = pieces.map((piece) => `M${piece.map(([x, y]) => `${+x.toFixed(2)} ${+y.toFixed(2)}`).join("L")}`);
+    if (d.length) below.push(tag("path", { d: d.join(""), ...look }));
+  }
+  /** A rim is cleared around a dot or word, so that no line runs into it: a hole in a mask on all that is below. */
+  function disc(x, y, r, { squash = 1, fill, stroke, thick, rim }) {
+    const transform = `translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(1 ${+squash.toFixed(2)})`;
+    const look = { ...paint("fill", fill), ...paint("stroke", stroke), ...(stroke && { "stroke-width": thick }) };
+    if (rim) holes.push(tag("circle", { transform, r: r + rim }));
+    (rim ? above : below).push(tag("circle", { transform, r, ...look }));
+  }
   return {
-    shapes,
-    line: (points, stroke, thick, dash = []) => shapes.push({ paths: [points.map(cam.at)], stroke, thick, dash }),
-    fill: (points, fill) => shapes.push({ paths: [points.map(cam.at)], fill }),
-    disc: (x, y, radius, look) => shapes.push({ disc: [x, y, radius], ...look }),
+    disc,
+    line: (points, stroke, thick, dash) => path([points.map(cam.at)], { stroke, thick, dash }),
+    fill: (points, fill) => path([points.map(cam.at)], { fill }),
     spot(p, radius, fill, rim = 2) {
       const [x, y, , k] = cam.at(p);
-      shapes.push({ disc: [x, y, radius * k], fill, rim: rim * k });
+      disc(x, y, radius * k, { fill, rim: rim * k });
     },
     /** A closed flat curve: its far half thin, and fading evenly from its nearest to its farthest point. */
     loop(points, [mix, alpha], thick) {
@@ -180,13 +201,24 @@ function sketch(cam) {
       const far = seen.reduce((p, q) => (q[2] < p[2] ? q : p));
       const pieces = seen.slice(1).map((p, i) => [seen[i], p]);
       const isFront = ([p, q]) => p[2] + q[2] > 0;
-      const stops = [
-        [0, [mix, alpha]],
-        [1, [mix, 0.28 * alpha]],
-      ];
+      const stops = [0, 1].map((where) => [where, [mix, (where ? 0.28 : 1) * alpha]]);
       const stroke = { from: [near[0], near[1], far[0], far[1]], stops };
-      shapes.push({ paths: pieces.filter((piece) => !isFront(piece)), stroke, thick: 0.6 * thick });
-      shapes.push({ paths: pieces.filter(isFront), stroke, thick });
+      path(pieces.filter((piece) => !isFront(piece)), { stroke, thick: 0.6 * thick });
+      path(pieces.filter(isFront), { stroke, thick });
+    },
+    word(words, [x, y], color, math) {
+      const italic = { "font-family": "Georgia, 'Liberation Serif', serif", "font-style": "italic", "font-size": letters(19) };
+      const look = { x, y, "dominant-baseline": "central", ...(math ? italic : { "font-size": letters(12.5) }) };
+      holes.push(tag("text", { stroke: "#000", "stroke-width": 4, ...look }, words));
+      above.push(tag("text", { ...paint("fill", color), ...paint("stroke"), ...look }, words));
+    },
+    svg() {
+      const size = { width, height: tall };
+      const whole = { id: `${id}-rims`, maskUnits: "userSpaceOnUse", x: 0, y: 0, ...size };
+      const mask = tag("mask", whole, tag("rect", { ...size, fill: "#fff" }) + holes.join(""));
+      const masked = tag("g", { mask: `url(#${id}-rims)` }, below.join("\n"));
+      const look = { "text-anchor": "middle", "stroke-linejoin": "round", "stroke-linecap": "round" };
+      return tag("g", look, [tag("defs", {}, defs.join("\n") + mask), masked, ...above].join("\n"));
     },
   };
 }
@@ -205,15 +237,14 @@ function sight({ state, t, width, tall, held, unit }) {
 
 /**
  * The whole scene. look: {state, t: from step 0 to 3, glow: 0 to 1 while x is moved unseen, held: whether a hand holds
- * x, unit: of the last scene, width, tall, memory: Map of the words' last places,
- * jump: whether words may jump}.
- * Returns {shapes, cam, unit, grip: where x is, settled: whether every word has arrived}.
+ * x, unit: of the last scene, width, tall, id, memory: Map of the words' last places, jump: whether words may jump}.
+ * Returns {svg, cam, unit, grip: where x is, settled: whether every word has arrived}.
  */
-export function scene(look) {
-  const { state, t, glow, width, tall } = look;
+function scene(look) {
+  const { state, t, glow, width, tall, id } = look;
   const { x, eps } = state;
   const { cam, unit } = sight(look);
-  const pen = sketch(cam);
+  const pen = sketch(cam, width, tall, id);
   const n = layerNorm(x, state);
   const now = under(x, state, t);
   const landed = clamp(t - 1, 0, 1); // how much of the row is LayerNorm's result
@@ -257,8 +288,8 @@ export function scene(look) {
   const rods = [[x, n.centered], [ORIGIN, scaled(UP, 2.5)], [n.centered, n.hat], ...tips.map((tip) => [ORIGIN, tip])];
   const lines = [...rods.flatMap(([p, q]) => between(p, q)), ...[...CIRCLE, ...(bent ? ellipse : [])].map(cam.at)];
   const labels = labelsOf({ state, n, now, t, cam, tips, finite, eps });
-  const settled = place(pen.shapes, labels, taken, lines, look);
-  return { shapes: pen.shapes, cam, unit, grip, settled };
+  const settled = place(pen, labels, taken, lines, look);
+  return { svg: pen.svg(), cam, unit, grip, settled };
 }
 
 /** The plane with the shadows of the axes, the ball, and the direction (1, 1, 1). */
@@ -279,11 +310,7 @@ function drawRoom(pen, { cx, cy, unit, height }) {
 /** All rows that have x's image: a x + b (1, 1, 1) for every positive a and every b. */
 function drawHalfPlane(pen, cam, n, glow) {
   const out = scaled(n.centered, 3 / length(n.centered));
-  const stops = [
-    [0, 0.28],
-    [0.6, 0.18],
-    [1, 0],
-  ].map(([where, alpha]) => [where, [TINTED, alpha * glow]]);
+  const stops = [0.28, 0.18, 0].map((alpha, i) => [[0, 0.6, 1][i], [TINTED, alpha * glow]]);
   const from = [ORIGIN, out].flatMap((p) => cam.at(p).slice(0, 2));
   pen.fill([scaled(UP, -2.2), scaled(UP, 2.5), add(out, UP, 2.5), add(out, UP, -2.2)], { from, stops });
 }
@@ -341,7 +368,7 @@ function labelsOf({ state, n, now, t, cam, tips, finite, eps }) {
  * Each word goes where it costs least: near its point, on no other word or dot, off the lines, near its last place.
  * discs: [[point, radius], ...] that words keep off; lines: points on lines. Returns whether every word has arrived.
  */
-function place(shapes, labels, discs, lines, { width, tall, memory, jump }) {
+function place(pen, labels, discs, lines, { width, tall, memory, jump }) {
   const taken = discs.map(([[x, y], r]) => [x - r, y - r, x + r, y + r]);
   let settled = true;
   for (const { key, words, at, color, math } of labels) {
@@ -372,7 +399,7 @@ function place(shapes, labels, discs, lines, { width, tall, memory, jump }) {
     settled &&= !moving;
     if (best.total > 160) continue; // no room: better no word than two on one another
     taken.push(best.box);
-    shapes.push({ words, at: [x + now[0], y + now[1]], math, fill: color, rim: 2 });
+    pen.word(words, [x + now[0], y + now[1]], color, math);
   }
   return settled;
 }
@@ -384,65 +411,14 @@ function overlap(a, b) {
   return w > 0 && h > 0 ? w * h : 0;
 }
 
-// ---- Shapes as SVG ----
-
-/** Shapes as SVG. Rims are holes in a mask that lies on all but dots and words. id: begins names that the page has once. */
-function svgOf(shapes, width, tall, id = "sphere") {
-  const [defs, below, above, holes] = [[], [], [], []];
-  const hue = ([mix]) =>
-    mix % 1 ? `color-mix(in srgb, ${ACCENT} ${Math.round(100 * mix)}%, ${INK})` : mix ? ACCENT : INK;
-  function style(name, look) {
-    if (!look) return { [name]: "none" };
-    if (Array.isArray(look)) return { [name]: hue(look), [`${name}-opacity`]: look[1] };
-    const own = `${id}-${defs.length}`;
-    const kind = look.from.length === 4 ? "linearGradient" : "radialGradient";
-    const names = look.from.length === 4 ? ["x1", "y1", "x2", "y2"] : ["fx", "fy", "fr", "cx", "cy", "r"];
-    const from = Object.fromEntries(names.map((key, i) => [key, look.from[i]]));
-    const stops = look.stops.map(([offset, color]) =>
-      tag("stop", { offset, "stop-color": hue(color), "stop-opacity": color[1] }),
-    );
-    defs.push(tag(kind, { id: own, gradientUnits: "userSpaceOnUse", ...from }, stops.join("")));
-    return { [name]: `url(#${own})` };
-  }
-  for (const { paths, disc, squash = 1, words, at, math, fill, stroke, thick, dash = [], rim } of shapes) {
-    const looks = { ...style("fill", fill), ...style("stroke", stroke) };
-    if (stroke) looks["stroke-width"] = thick;
-    if (dash.length) looks["stroke-dasharray"] = dash.join(" ");
-    if (words) {
-      const italic = { "font-family": "Georgia, 'Liberation Serif', serif", "font-style": "italic", "font-size": letters(19) };
-      const look = math ? italic : { "font-size": letters(12.5) };
-      const place = { x: at[0], y: at[1], "dominant-baseline": "central", ...look };
-      holes.push(tag("text", { stroke: "#000", "stroke-width": 2 * rim, ...place }, words));
-      above.push(tag("text", { ...looks, ...place }, words));
-    } else if (disc) {
-      const transform = `translate(${disc[0].toFixed(2)} ${disc[1].toFixed(2)}) scale(1 ${+squash.toFixed(2)})`;
-      if (rim) holes.push(tag("circle", { transform, r: disc[2] + rim }));
-      (rim ? above : below).push(tag("circle", { transform, r: disc[2], ...looks }));
-    } else if (paths.length) {
-      const d = paths.map((path) => `M${path.map(([x, y]) => `${+x.toFixed(2)} ${+y.toFixed(2)}`).join("L")}`);
-      below.push(tag("path", { d: d.join(""), ...looks }));
-    }
-  }
-  const size = { width, height: tall };
-  const mask = tag("rect", { ...size, fill: "#fff" }) + holes.join("");
-  const rims = tag("mask", { id: `${id}-rims`, maskUnits: "userSpaceOnUse", x: 0, y: 0, ...size }, mask);
-  const scene = [
-    tag("defs", {}, defs.join("\n") + rims),
-    tag("g", { mask: `url(#${id}-rims)` }, below.join("\n")),
-    ...above,
-  ];
-  const look = { "text-anchor": "middle", "stroke-linejoin": "round", "stroke-linecap": "round" };
-  return tag("g", look, scene.join("\n"));
-}
-
 /** The picture of a state as an SVG file of its own. */
 export function still(changes = {}) {
   const state = { ...start, ...changes };
   const [width, tall] = [596, 513];
-  const { shapes } = scene({ state, t: state.step, glow: 0, width, tall, memory: new Map(), jump: true });
+  const look = { state, t: state.step, glow: 0, width, tall, id: "sphere", memory: new Map(), jump: true };
   const n = layerNorm(state.x, state);
   const described = `Three axes, a ball, and through its middle the plane at right angles to (1, 1, 1), on which it cuts a circle. ${report(state, n, sentence(state, n))}`;
-  return file(TITLE, described, width, tall, svgOf(shapes, width, tall));
+  return file(TITLE, described, width, tall, scene(look).svg);
 }
 
 // ---- The page around the picture ----
@@ -508,10 +484,7 @@ function page(id) {
       </div>
     </div></div>`;
 }
-const SHOWN = [
-  ["cloud", "60 rows"],
-  ["softmax", "softmax"],
-];
+const SHOWN = Object.entries({ cloud: "60 rows", softmax: "softmax" });
 
 // ---- The explorable ----
 
@@ -552,11 +525,11 @@ function connect({ id, stage, first, state, find, all, on, change, fill, tell, d
     const moving = advance(dt, calm);
     const now = state();
     const tall = Math.round(clamp(width * 0.88, 250, 510));
-    const look = { state: now, t, glow, held: held()?.key === "x", unit, width, tall, memory, jump: calm };
+    const look = { state: now, t, glow, held: held()?.key === "x", unit, width, tall, id, memory, jump: calm };
     const result = scene(look);
     ({ cam, unit } = result);
     picture.setAttribute("height", tall);
-    picture.innerHTML = svgOf(result.shapes, width, tall, id);
+    picture.innerHTML = result.svg;
     grip.style.transform = `translate(${result.grip[0]}px, ${result.grip[1]}px)`;
 
     const n = layerNorm(now.x, now);
