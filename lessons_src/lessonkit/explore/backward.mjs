@@ -38,11 +38,6 @@ export function backward(x, dy, { eps = 1e-5, gain = null } = {}) {
 /** The sum of the paths that are on: D numbers, zeros where none is. */
 export const combine = (parts, paths = PATHS) => parts.straight.map((_, i) => sum(paths.map((path) => parts[path][i])));
 
-/** Three numbers of a row: its mean, its largest entry by size, its length. */
-export function summary(dx) {
-  return { mean: mean(dx), largest: Math.max(...dx.map(Math.abs)), length: Math.hypot(...dx) };
-}
-
 /** How fast the loss, the sum of dy · y, grows when entry i of x grows by delta: measured, without a derivative. */
 export function nudge(x, dy, i, { eps = 1e-5, gain = null, delta = smallStep(x, eps) } = {}) {
   const loss = (row) => sum(layerNorm(row, { eps, gain }).y.map((v, j) => v * dy[j]));
@@ -53,7 +48,7 @@ export function nudge(x, dy, i, { eps = 1e-5, gain = null, delta = smallStep(x, 
 /** A power of ten that is small beside the row's deviation, 0.001 at most. */
 export function smallStep(x, eps) {
   const { rstd } = layerNorm(x, { eps });
-  return Number.isFinite(rstd) ? 10 ** -(3 + Math.ceil(Math.log10(Math.max(1, rstd)))) : 1e-3;
+  return 10 ** -(3 + Math.ceil(Math.log10(Math.max(1, rstd))));
 }
 
 // ---- Words ----
@@ -65,7 +60,6 @@ const NAMES = { straight: "straight", mean: "through the mean", variance: "throu
 
 /** One sentence on the paths, or on the nudge that was asked for last. It does not say what there is to find. */
 function sentence({ x, dy, eps, gain, paths }, dx, asked) {
-  if (!dx.every(Number.isFinite)) return "All numbers of x are equal and ε is 0: the deviation is 0, and dx is 0/0.";
   if (asked !== null) {
     const delta = smallStep(x, eps);
     const digits = Math.round(-Math.log10(delta));
@@ -89,11 +83,8 @@ function sentence({ x, dy, eps, gain, paths }, dx, asked) {
 const TITLE = "The backward pass of LayerNorm, on three paths";
 const HEAD = 104; // pixels on the left for the names of the rows
 const ROWS = [
-  { key: "x", height: 112, look: { fill: INK, opacity: 0.4 } },
-  { key: "dy", height: 112, look: { fill: INK, opacity: 0.4 } },
-  { key: "straight", height: 80, look: { fill: INK, opacity: 0.55 } },
-  { key: "mean", height: 80, look: { fill: INK, opacity: 0.55 } },
-  { key: "variance", height: 80, look: { fill: INK, opacity: 0.55 } },
+  ...["x", "dy"].map((key) => ({ key, height: 112, look: { fill: INK, opacity: 0.4 } })),
+  ...PATHS.map((key) => ({ key, height: 80, look: { fill: INK, opacity: 0.55 } })),
   { key: "dx", height: 112, look: { fill: ACCENT } },
   { key: "nudge", height: 44 },
 ];
@@ -126,7 +117,6 @@ function rowsOf(state) {
 /** One bar from the middle of its row, its number at the tip where there is room, its grip if it can be dragged. */
 function bar(row, center, width, value, limit, look) {
   const centered = { "text-anchor": "middle", "font-size": width < 22 ? 10.5 : 12 };
-  if (!Number.isFinite(value)) return text(center, middleOf(row) + 4, "0/0", centered);
   const [zero, tip] = [middleOf(row), heightAt(row, value, limit)];
   const shape = rect(center - width / 2, Math.min(zero, tip), width, Math.max(0.8, Math.abs(tip - zero)), look);
   if (PATHS.includes(row.key)) return shape; // no numbers: the sum has them
@@ -157,9 +147,9 @@ function drawing(shown, width, limits) {
   const signs = upTo(D).map((i) => {
     const [left, right] = [-1, 1].map((side) => columnOf(i, D, width) + (side * barWidth) / 2);
     const [hat, slope] = [shown.xHat[i], shown.slopes[i]];
-    const at = shown.marks && Number.isFinite(hat) ? heightAt(ROW.dy, hat, limits.dy) : null;
-    const mark = at === null ? "" : line(left - 7, at, right + 7, at, { "stroke-width": 2, "stroke-dasharray": "4 2" });
-    if (!Number.isFinite(slope)) return mark;
+    const at = heightAt(ROW.dy, hat, limits.dy);
+    const mark = !shown.marks ? "" : line(left - 7, at, right + 7, at, { "stroke-width": 2, "stroke-dasharray": "4 2" });
+    if (slope === null) return mark;
     const d = `M${(right + 1).toFixed(1)} ${heightAt(ROW.dx, slope, limits.dx).toFixed(1)}l9 -5v10z`;
     return mark + tag("path", { d, fill: INK });
   });
@@ -167,7 +157,7 @@ function drawing(shown, width, limits) {
 }
 
 function limitsOf(shown) {
-  const largest = (...rows) => Math.max(...rows.flat().filter(Number.isFinite).map(Math.abs));
+  const largest = (...rows) => Math.max(...rows.flat().map(Math.abs));
   return {
     x: Math.max(2.5, Math.ceil(largest(shown.x))),
     dy: Math.max(2.5, Math.ceil(largest(shown.dy, shown.marks ? shown.xHat : []))),
@@ -175,7 +165,6 @@ function limitsOf(shown) {
   };
 }
 
-/** The explorable as a whole SVG, for viewers that run no script. changes: what differs from the start. */
 export function still(changes = {}) {
   const shown = rowsOf({ ...start, ...changes });
   const parts = PATHS.map((path) => `${NAMES[path]}: ${list(shown[path])}`).join("; ");
@@ -234,8 +223,6 @@ function page(id, { x }) {
     </div></div>`;
 }
 
-// ---- The explorable ----
-
 function connect({ stage, first, state, find, all, on, change, write, tell, drag }) {
   const svg = find("svg");
   const [columns, nudges, paths, numbers] = [".column", ".nudge", ".path input", "[data-number]"].map(all);
@@ -270,12 +257,13 @@ function connect({ stage, first, state, find, all, on, change, write, tell, drag
       else write(button, columnWidth < 40 ? fmt(slope, 1) : short(slope));
     });
     for (const path of paths) path.checked = shown.paths.includes(path.value);
-    const three = summary(shown.dx);
+    const { dx } = shown;
+    const three = { mean: mean(dx), largest: Math.max(...dx.map(Math.abs)), length: Math.hypot(...dx) };
     for (const cell of numbers) write(cell, fmt(three[cell.dataset.number]));
-    const words = sentence(shown, shown.dx, asked);
-    const rows = `x: ${list(shown.x)}. dy: ${list(shown.dy)}. Paths on: ${and(shown.paths) || "none"}. dx: ${list(shown.dx)}`;
-    const dx = `Mean of dx ${fmt(three.mean)}, largest entry ${fmt(three.largest)}, length ${fmt(three.length)}`;
-    tell(words, `${words} ${rows}. ${dx}.`);
+    const words = sentence(shown, dx, asked);
+    const rows = `x: ${list(shown.x)}. dy: ${list(shown.dy)}. Paths on: ${and(shown.paths) || "none"}. dx: ${list(dx)}`;
+    const { mean: middle, largest, length } = three;
+    tell(words, `${words} ${rows}. Mean of dx ${fmt(middle)}, largest entry ${fmt(largest)}, length ${fmt(length)}.`);
   }
 
   // Pointers: a mouse may take a bar anywhere in its column; a finger takes its tip, or taps, so that the page can scroll.

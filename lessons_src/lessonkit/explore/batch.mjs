@@ -126,7 +126,6 @@ function resultPanel(values, ghost, fill, width) {
   return grid + bars(values, { fill, rx: 2 }) + marks(ghost, 19, { "stroke-width": 2, "stroke-dasharray": "3 3" });
 }
 
-/** The explorable as a whole SVG, for viewers that run no script. changes: what differs from the start. */
 export function still(changes = {}) {
   const state = { ...start, ...changes };
   const width = 560;
@@ -180,8 +179,6 @@ function page(id, { sample }) {
     ${buttons({ others: "other neighbors", train: "train on a batch", reset: "reset" })}
   </div></div>`;
 }
-
-// ---- The explorable ----
 
 function connect({ stage, first, state, find, change, fill, tell }) {
   const [batched, layered, train] = ["svg.batch", "svg.layer", "[data-act=train]"].map(find);

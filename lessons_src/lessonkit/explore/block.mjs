@@ -190,7 +190,6 @@ function drawing(state, width) {
   return { inside: block.inside + means.inside + words.join(""), height: top + share * rows * pitch[1] + 6 };
 }
 
-/** The explorable as a whole SVG, for viewers that run no script. changes: what differs from the start. */
 export function still(changes = {}) {
   const state = { ...start, ...changes };
   const picture = drawing(state, 528);
@@ -235,8 +234,6 @@ const page = (id) => `<div class="whole">
     )}
     <code></code>
   </div></div>`;
-
-// ---- The explorable ----
 
 function connect({ root, stage, state, find, all, on, change, write, tell }) {
   const [picture, axes, line, hint] = ["svg", ".axes", "code", ".hint"].map(find);

@@ -42,17 +42,15 @@ function normals(seed) {
   };
 }
 
-const nets = new Map(); // what has been drawn, by seed; all 200,000 numbers of a net take longer than a frame
+const nets = new Map(); // what has been drawn, by seed
 
-/**
- * The net of a seed, as far as it is drawn and up to `more` layers on: {weights: of scale 1, (D, D) for each layer,
- * upstream: the gradient that comes back from its end, of rms 1, drawn last}.
- */
-export function net(seed, more = LAYERS) {
-  if (!nets.has(seed)) nets.set(seed, { weights: [], draw: normals(seed) });
-  const { weights, draw } = nets.get(seed);
-  for (let i = 0; i < more && weights.length < LAYERS; i++) weights.push(draw(D * D).map((v) => v / Math.sqrt(D)));
-  if (weights.length === LAYERS) nets.get(seed).upstream ??= toUnit(draw(D));
+/** The net of a seed: {weights: of scale 1, (D, D) for each layer, upstream: the gradient from its end, of rms 1}. */
+export function net(seed) {
+  if (!nets.has(seed)) {
+    const draw = normals(seed);
+    const weights = Array.from({ length: LAYERS }, () => draw(D * D).map((v) => v / Math.sqrt(D)));
+    nets.set(seed, { weights, upstream: toUnit(draw(D)) });
+  }
   return nets.get(seed);
 }
 
@@ -84,22 +82,6 @@ export function run(x, { scale, norm, seed }) {
   }
   return { signals, gradients };
 }
-
-/**
- * Draws the net of a seed before a button asks for it, and runs both norms, since what runs for the first time is slow:
- * in slices of a millisecond or two, between which hands are heard.
- */
-async function prepare(seed) {
-  if (nets.has(seed)) return;
-  net(seed, 0); // begun, not yet drawn
-  do await pause();
-  while (!net(seed, 5).upstream);
-  for (const norm of ["before", "after"]) {
-    await pause();
-    run(digit, { scale: 1, norm, seed });
-  }
-}
-const pause = () => new Promise((done) => setTimeout(done));
 
 // ---- Words ----
 
@@ -194,7 +176,6 @@ function computed(state) {
   return { ...result, sizes: { signals: result.signals.map(rms), gradients: result.gradients.map(rms) } };
 }
 
-/** The explorable as a whole SVG, for viewers that run no script. changes: what differs from the start. */
 export function still(changes = {}) {
   const state = { ...start, ...changes };
   const result = computed(state);
@@ -212,11 +193,7 @@ table { table-layout: auto; }
 th, td { padding: 2px 0; text-align: right; white-space: nowrap; }
 tr > :first-child { text-align: left; }`;
 
-const NORMS = [
-  ["none", "none"],
-  ["before", "before ReLU"],
-  ["after", "after ReLU"],
-];
+const NORMS = Object.entries({ none: "none", before: "before ReLU", after: "after ReLU" });
 
 const page = (id) => `<div class="whole">
   <p class="say"></p>
@@ -231,8 +208,6 @@ const page = (id) => `<div class="whole">
       <tbody>${'<tr><th scope="row"></th><td></td><td></td></tr>'.repeat(3)}</tbody></table></div>
     ${buttons({ play: "play", draw: "other weights", reset: "reset" })}
   </div></div>`;
-
-// ---- The explorable ----
 
 function connect({ stage, state, find, all, change, write, tell, drag }) {
   const [picture, near] = [".stage svg", ".near svg"].map(find);
@@ -250,7 +225,6 @@ function connect({ stage, state, find, all, change, write, tell, drag }) {
     const now = state();
     const asked = `${now.scale} ${now.norm} ${now.seed}`;
     if (known.asked !== asked) known = { asked, ...computed(now) };
-    prepare(now.seed + 1);
     const { sizes, signals } = known;
     picture.innerHTML = drawing(now, known, width);
     near.innerHTML = pictures([[signals[now.layer], 2, 2, 96]]);

@@ -263,7 +263,7 @@ const EPS = {
  * - draw({width, dt, calm}): draws the model in `width` pixels, `dt` seconds after the last frame, without motion if
  *   calm; it returns whether it needs a frame more, since something moves;
  * - acts: {name of a button: what it does}; "reset" goes back to the start in any case;
- * - stop: called before a hand changes something; rest: called once it rests; also(key, value): what changes with it.
+ * - stop: called before a hand changes something; also(key, value): what changes with it.
  */
 export function explorable({ name, title, start, style, ranges = {}, page, connect }) {
   const KEYS = Object.keys(start);
@@ -306,10 +306,7 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
     function tell(words, report = words) {
       write(say, words);
       clearTimeout(telling);
-      telling = setTimeout(() => {
-        write(status, report);
-        rest();
-      }, 700);
+      telling = setTimeout(() => write(status, report), 700);
     }
     /**
      * A pointer that holds a node: begin(event) returns what is held, or nothing; move(event, what) follows.
@@ -334,7 +331,7 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
     }
 
     const hands = { id, root, stage, first, state, find, all, on, change, fill, write, tell, drag };
-    const { draw, acts = {}, stop = () => {}, rest = () => {}, also = () => ({}) } = connect(hands);
+    const { draw, acts = {}, stop = () => {}, also = () => ({}) } = connect(hands);
 
     const inputs = all("input[data-key]").map((input) => {
       const { key, i } = input.dataset;

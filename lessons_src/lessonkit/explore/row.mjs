@@ -84,7 +84,6 @@ function limitOf({ y, hat }) {
   return [3, 6, 12, 24].find((limit) => far <= limit) ?? 48;
 }
 
-/** The explorable as a whole SVG, for viewers that run no script. changes: what differs from the start. */
 export function still(changes = {}) {
   const state = { ...start, ...changes };
   const width = 560;
@@ -123,10 +122,7 @@ const ROWS = [
 
 function page(id, { x, parts }) {
   const rows = ROWS.filter(({ part }) => !part || parts.includes(part)).map((row) => numberRow(x.length, row, 0.1));
-  const divisors = [
-    [0, "÷ D"],
-    [1, "÷ (D − 1)"],
-  ];
+  const divisors = ["÷ D", "÷ (D − 1)"].map((words, i) => [i, words]);
   return `<div class="whole">
     <p class="say"></p>
     <div class="show">
@@ -141,8 +137,6 @@ function page(id, { x, parts }) {
       ${buttons({ shift: "shift all", stretch: "stretch all", outlier: "one outlier", reset: "reset" })}
     </div></div>`;
 }
-
-// ---- The explorable ----
 
 function connect({ stage, first, state, find, all, change, fill, tell, drag }) {
   const [picture, below] = [".stage svg", ".below"].map(find);

@@ -486,8 +486,6 @@ function page(id) {
 }
 const SHOWN = Object.entries({ cloud: "60 rows", softmax: "softmax" });
 
-// ---- The explorable ----
-
 function connect({ id, stage, first, state, find, all, on, change, fill, tell, drag }) {
   const [picture, grip] = ["svg", ".grip"].map(find);
   const [rows, boxes] = [all("tbody tr"), all(".line [type=checkbox]")];

@@ -296,37 +296,22 @@ function drawing({ place, blocks }, results, width) {
   const across = width >= 560 ? 2 : 1;
   const size = (width - (across - 1) * GAP) / across;
   const order = [...PLACES.filter((other) => other !== place), place]; // the chosen one on top
-  const of = (key) =>
-    order.map((other) => ({
-      name: NAMES[other],
-      values: results[other][key],
-      look: other === place ? CHOSEN : NOT_CHOSEN,
-    }));
+  const look = (other) => (other === place ? CHOSEN : NOT_CHOSEN);
+  const of = (key) => order.map((other) => ({ name: NAMES[other], values: results[other][key], look: look(other) }));
   const steps = SHOWN_STEPS.filter((t) => results[place].update.length >= t);
   const updates = steps.map((t) => ({
     name: `step ${t}`,
     values: results[place].update[t - 1],
     look: { ...CHOSEN, "stroke-width": t > 1 ? 2 : 2.75, ...DASHES[t] },
   }));
-  const losses = { guide: { at: Math.log(CLASSES), name: "guessing" }, ceiling: Math.max(10, ...results[place].loss) };
+  const changes = `what a step adds to a weight${size < 300 ? "" : `, ${NAMES[place]}`}`;
+  const ceiling = Math.max(10, ...results[place].loss);
+  const losses = { curves: of("loss"), guide: { at: Math.log(CLASSES), name: "guessing" }, ceiling };
   const panels = [
     { title: "size of the stream", axis: "after block", first: 0, last: blocks, curves: of("stream") },
     { title: "gradient of W₂", axis: "in block", first: 1, last: blocks, curves: of("gradient") },
-    {
-      title: `loss on the same ${ROWS} rows`,
-      axis: "after step of Adam",
-      first: 0,
-      last: STEPS,
-      curves: of("loss"),
-      ...losses,
-    },
-    {
-      title: `what a step adds to a weight${size < 300 ? "" : `, ${NAMES[place]}`}`,
-      axis: "in block",
-      first: 1,
-      last: blocks,
-      curves: updates,
-    },
+    { title: `loss on the same ${ROWS} rows`, axis: "after step of Adam", first: 0, last: STEPS, ...losses },
+    { title: changes, axis: "in block", first: 1, last: blocks, curves: updates },
   ];
   const markup = panels.map((about, i) =>
     panel({ ...about, left: (i % across) * (size + GAP), top: Math.floor(i / across) * (PANEL + GAP), width: size }),
@@ -334,7 +319,6 @@ function drawing({ place, blocks }, results, width) {
   return { markup: markup.join("\n"), height: (4 / across) * (PANEL + GAP) - GAP };
 }
 
-/** The explorable as a whole SVG, for viewers that run no script. changes: what differs from the start. */
 export function still(changes = {}) {
   const settings = { ...start, ...changes };
   const results = Object.fromEntries(PLACES.map((place) => [place, run(settings, place)]));
@@ -396,8 +380,6 @@ function page(id) {
     </table>`;
 }
 
-// ---- The explorable ----
-
 function connect({ state, find, all, change, write, tell }) {
   const svg = find("svg");
   const rows = all("[data-place]");
@@ -438,8 +420,7 @@ function connect({ state, find, all, change, write, tell }) {
     tell(sentence(now, results[now.place]));
     return runs.length > 0;
   }
-  const rest = () => numbers(state().seed + 1); // drawn before a button asks for them
-  return { draw, acts: { draw: () => change({ seed: state().seed + 1 }) }, rest };
+  return { draw, acts: { draw: () => change({ seed: state().seed + 1 }) } };
 }
 
 const whole = { words: String };
