@@ -200,7 +200,7 @@ function page(id, { x }) {
   );
   const paths = PATHS.map(
     (path) =>
-      `<label class="path" style="top:${ROW[path].top}px;height:${ROW[path].height}px"><input type="checkbox" value="${path}" aria-label="path ${NAMES[path]}"></label>`,
+      `<label class="path" style="top:${ROW[path].top}px;height:${ROW[path].height}px"><input type="checkbox" data-key="paths" value="${path}" aria-label="path ${NAMES[path]}"></label>`,
   );
   const nudges = features.map(
     (i) => `<button type="button" class="nudge" style="top:${ROW.nudge.top + 4}px"></button>`,
@@ -225,7 +225,7 @@ function page(id, { x }) {
 
 function connect({ stage, first, state, find, all, on, change, write, tell, drag }) {
   const svg = find("svg");
-  const [columns, nudges, paths, numbers] = [".column", ".nudge", ".path input", "[data-number]"].map(all);
+  const [columns, nudges, numbers] = [".column", ".nudge", "[data-number]"].map(all);
   const D = first.x.length;
   const limits = limitsOf(rowsOf(first));
   let asked = null; // the feature whose nudge was asked for last
@@ -256,7 +256,6 @@ function connect({ stage, first, state, find, all, on, change, write, tell, drag
       if (slope === null) write(button, columnWidth < 48 ? "+" : "nudge");
       else write(button, columnWidth < 40 ? fmt(slope, 1) : short(slope));
     });
-    for (const path of paths) path.checked = shown.paths.includes(path.value);
     const { dx } = shown;
     const three = { mean: mean(dx), largest: Math.max(...dx.map(Math.abs)), length: Math.hypot(...dx) };
     for (const cell of numbers) write(cell, fmt(three[cell.dataset.number]));
@@ -303,18 +302,12 @@ function connect({ stage, first, state, find, all, on, change, write, tell, drag
     if (!column || event.pointerType !== "touch" || event.target.matches(".grip")) return; // a tap beside the tip
     put(column, valueAt(ROW[column.key], pixel(event), limits[column.key]));
   });
-  const toggled = (items, item) => (items.includes(item) ? items.filter((other) => other !== item) : [...items, item]);
-  for (const path of paths) {
-    on(path, "change", () => {
-      const chosen = toggled(state().paths, path.value);
-      change({ paths: PATHS.filter((other) => chosen.includes(other)) });
-    });
-  }
   nudges.forEach((button, i) => {
     on(button, "click", () => {
       const { nudged } = state();
-      asked = nudged.includes(i) ? null : i;
-      change({ nudged: toggled(nudged, i) });
+      const others = nudged.filter((other) => other !== i);
+      asked = others.length < nudged.length ? null : i;
+      change({ nudged: asked === null ? others : [...others, i] });
     });
   });
   const random = (limit) => upTo(D).map(() => Math.round((2 * Math.random() - 1) * 0.8 * limit * 10) / 10);

@@ -1,7 +1,7 @@
 // Who shares my mean? Point at a number of a tensor, and all that share its statistics light up.
 
 import {
-  ACCENT, INK, choice, explorable, file, label, letters, mean, moved, points, tag, text, upTo,
+  ACCENT, INK, choice, explorable, file, label, letters, mean, moved, points, radios, tag, text, upTo,
 } from "./host.mjs";
 
 /** The model's keys and what they are at first. over: the axes that the mean runs over; groups: of C; cell: an index. */
@@ -206,54 +206,39 @@ export function still(changes = {}) {
 const STYLE = `
 --side: 320px;
 [data-cell] { cursor: pointer; }
+label[hidden] { display: none; }
 code { display: block; min-height: 4.6em; white-space: pre-line; padding: 6px 8px; border-radius: 6px; overflow-wrap: anywhere; background: var(--faint); color: inherit; font: 12.5px/1.45 ui-monospace, monospace; }`;
 
 const TENSORS = Object.entries(SHAPES).map(([tensor, shape]) => [tensor, tuple(Object.keys(shape))]);
-const several = (kind, legend, options, more, columns) =>
-  choice(legend, options, `data-kind="${kind}" ${more}`, kind === "over" ? "checkbox" : "radio", columns);
+const AXES = Object.entries({ B: 2, T: 3, C: 4, H: 3, W: 5 }).map(([axis, size]) => [axis, `${axis} = ${size}`]);
+const each = (values) => values.map((value) => [value, value]);
 
 const page = (id) => `<div class="whole">
   <p class="say"></p>
   <div class="show"><p class="hint"></p>
     <div class="stage" tabindex="0" role="application" aria-label="The cells of a tensor. Arrow keys move from cell to cell." aria-describedby="${id}-state"><svg aria-hidden="true"></svg></div></div>
   <div class="set">
-    ${several("tensor", "The tensor", TENSORS, `name="${id}-tensor"`)}
-    ${several(
-      "norm",
-      "A norm",
-      Object.keys(NORMS).map((name) => [name, name]),
-      `name="${id}-norm"`,
-      3,
-    )}
-    <div class="axes"></div>
-    ${several(
-      "groups",
-      "C is cut into groups",
-      [1, 2, 4].map((n) => [n, n]),
-      `name="${id}-groups"`,
-    )}
+    ${radios(id, "tensor", "The tensor", TENSORS)}
+    ${choice("A norm", each(Object.keys(NORMS)), `name="${id}-norm"`, "radio", 3)}
+    <div class="axes">${choice("The mean runs over", AXES, 'data-key="over"', "checkbox")}</div>
+    ${radios(id, "groups", "C is cut into groups", each([1, 2, 4]))}
     <code></code>
   </div></div>`;
 
-function connect({ root, stage, state, find, all, on, change, write, tell }) {
-  const [picture, axes, line, hint] = ["svg", ".axes", "code", ".hint"].map(find);
-  const inputs = (kind) => all(`[data-kind=${kind}]`);
-  let shownTensor = "";
+function connect({ id, stage, state, find, all, on, change, write, tell }) {
+  const [picture, track, line, hint] = ["svg", ".axes .track", "code", ".hint"].map(find);
+  const [norms, axes, groups] = [`[name=${id}-norm]`, "[data-key=over]", "[data-key=groups]"].map(all);
 
   function draw({ width }) {
     const now = state();
     const shape = SHAPES[now.tensor];
-    if (shownTensor !== now.tensor) {
-      shownTensor = now.tensor; // its axes are others
-      const options = Object.entries(shape).map(([axis, size]) => [axis, `${axis} = ${size}`]);
-      axes.innerHTML = several("over", "The mean runs over", options);
-    }
+    for (const { value, parentElement } of axes) parentElement.hidden = !shape[value];
+    track.style.setProperty("--columns", Object.keys(shape).length);
     const { inside, height } = drawing(now, width);
     picture.setAttribute("height", height);
     picture.innerHTML = inside;
-    const chosen = { tensor: [now.tensor], norm: [nameOf(now)], over: now.over, groups: [String(now.groups)] };
-    for (const kind in chosen) for (const input of inputs(kind)) input.checked = chosen[kind].includes(input.value);
-    for (const input of inputs("groups")) input.disabled = !now.over.includes("C");
+    for (const input of norms) input.checked = input.value === nameOf(now);
+    for (const input of groups) input.disabled = !now.over.includes("C");
     write(line, code(now));
     const words = sentence(now);
     const place = Object.keys(shape).map((axis, i) => `${nameOfAxis(axis, now.tensor)} ${now.cell[i] + 1}`);
@@ -287,22 +272,17 @@ function connect({ root, stage, state, find, all, on, change, write, tell }) {
     }
     change({ cell: to });
   });
-  on(root, "change", ({ target }) => {
-    const { kind } = target.dataset;
-    const { tensor, groups, ...now } = state();
-    if (kind === "tensor") {
-      const cell = target.value === "BTC" ? [0, 1, 2] : [0, 1, 1, 2];
-      const norm = nameOf({ tensor, groups, ...now }) || "LayerNorm";
-      change({ tensor: target.value, cell, ...setting(norm, target.value) });
+  for (const input of norms) on(input, "change", () => change(setting(input.value, state().tensor)));
+  /** What else a change of tensor, axes or groups means: a norm stays the same one on other axes. */
+  function also(key, value) {
+    const now = state();
+    if (key === "tensor") {
+      const cell = value === "BTC" ? [0, 1, 2] : [0, 1, 1, 2];
+      return { cell, ...setting(nameOf(now) || "LayerNorm", value) };
     }
-    if (kind === "norm") change(setting(target.value, tensor));
-    if (kind === "groups") change({ groups: +target.value, squares: false });
-    if (kind === "over") {
-      const over = inputs("over").flatMap(({ checked, value }) => (checked ? [value] : []));
-      change({ over, squares: false, groups: over.includes("C") ? groups : 1 });
-    }
-  });
-  return { draw };
+    return { squares: false, ...(key === "over" && { groups: value.includes("C") ? now.groups : 1 }) };
+  }
+  return { draw, also };
 }
 
 export default explorable({ name: "block", title: TITLE, start, style: STYLE, page, connect });

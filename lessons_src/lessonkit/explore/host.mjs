@@ -238,8 +238,9 @@ export function choice(legend, options, attributes, type = "radio", columns = op
 }
 /** Radios of a key. id: the explorable's, since names of radios belong to a whole page. */
 export const radios = (id, key, legend, options) => choice(legend, options, `name="${id}-${key}" data-key="${key}"`);
-/** A box for a key that is true or false. */
-export const box = (key, label) => `<label class="box"><input type="checkbox" data-key="${key}">${label}</label>`;
+/** A box for a key that is true or false, or for one value of a key that is a list. */
+export const box = (key, label, value) =>
+  `<label class="box"><input type="checkbox" data-key="${key}" value="${value}">${label}</label>`;
 export const buttons = (acts) =>
   `<div class="acts">${Object.entries(acts)
     .map(([act, label]) => `<button type="button" data-act="${act}">${label}</button>`)
@@ -335,11 +336,13 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
 
     const inputs = all("input[data-key]").map((input) => {
       const { key, i } = input.dataset;
+      const listed = input.type === "checkbox" && Array.isArray(start[key]);
       const { from, to, words } = { ...PLAIN, ...(key === "eps" && EPS), ...ranges[key] };
       function put() {
         stop();
         let value = typeof start[key] === "number" ? from(+input.value) : input.value;
         if (input.type === "checkbox") value = input.checked;
+        if (listed) value = all(`[data-key=${key}]:checked`).map((box) => box.value);
         if (i) value = model.get(key).map((old, j) => (j === +i ? from(+input.value) : old));
         change({ [key]: value, ...also(key, value) });
       }
@@ -348,7 +351,7 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
       return () => {
         const value = i ? model.get(key)[i] : model.get(key);
         if (input.type === "radio") input.checked = input.value === String(value);
-        else if (input.type === "checkbox") input.checked = value;
+        else if (input.type === "checkbox") input.checked = listed ? value.includes(input.value) : value;
         else {
           input.value = to(value);
           input.setAttribute("aria-valuetext", words(value));

@@ -4,8 +4,8 @@
 
 // prettier-ignore
 import {
-  ACCENT, INK, buttons, clamp, epsilon, explorable, file, fmt, heads, layerNorm, lerp, letters, list, mean, normal,
-  numberRow, radios, tag, uniform, upTo,
+  ACCENT, INK, box, buttons, clamp, epsilon, explorable, file, fmt, heads, layerNorm, lerp, letters, list, mean,
+  normal, numberRow, radios, tag, uniform, upTo,
 } from "./host.mjs";
 
 // ---- What the model holds, and how it starts ----
@@ -377,20 +377,20 @@ function place(pen, labels, discs, lines, { width, tall, memory, jump }) {
     const [w, h] = [wide / 2 + 2, math ? 10 : letters() - 4]; // half of the word's box
     const last = memory.get(key);
     const near = lines.filter(([a, b]) => Math.abs(a - x) < 2 * w + 40 && Math.abs(b - y) < 2 * h + 40);
-    const cost = (to, box) => {
-      let total = 50 * Math.max(0, 2 - box[0], 2 - box[1], box[2] - width + 2, box[3] - tall + 2);
+    const cost = (to, area) => {
+      let total = 50 * Math.max(0, 2 - area[0], 2 - area[1], area[2] - width + 2, area[3] - tall + 2);
       if (last) total += 0.25 * Math.hypot(to[0] - last.to[0], to[1] - last.to[1]);
-      for (const other of taken) total += 3 * overlap(box, other);
-      for (const [a, b] of near) if (a > box[0] && a < box[2] && b > box[1] && b < box[3]) total += 10;
+      for (const other of taken) total += 3 * overlap(area, other);
+      for (const [a, b] of near) if (a > area[0] && a < area[2] && b > area[1] && b < area[3]) total += 10;
       return total;
     };
     let best = { total: Infinity };
     for (const away of [math ? 12 : 6, 20, 34]) {
       for (let i = 0; i < 16; i++) {
         const to = [Math.cos((i * Math.PI) / 8) * (away + w), Math.sin((i * Math.PI) / 8) * (away + h)];
-        const box = [x + to[0] - w, y + to[1] - h, x + to[0] + w, y + to[1] + h];
-        const total = 0.6 * away + cost(to, box);
-        if (total < best.total) best = { total, to, box };
+        const area = [x + to[0] - w, y + to[1] - h, x + to[0] + w, y + to[1] + h];
+        const total = 0.6 * away + cost(to, area);
+        if (total < best.total) best = { total, to, area };
       }
     }
     const now = jump || !last ? best.to : lerp(last.now, best.to, 0.3);
@@ -398,7 +398,7 @@ function place(pen, labels, discs, lines, { width, tall, memory, jump }) {
     memory.set(key, { to: best.to, now: moving ? now : best.to });
     settled &&= !moving;
     if (best.total > 160) continue; // no room: better no word than two on one another
-    taken.push(best.box);
+    taken.push(best.area);
     pen.word(words, [x + now[0], y + now[1]], color, math);
   }
   return settled;
@@ -479,16 +479,14 @@ function page(id) {
       <small>What LayerNorm cannot see:</small>
       ${buttons({ shift: "shift x", stretch: "stretch x" })}
       <div class="line">
-        ${SHOWN.map(([value, label]) => `<label class="box"><input type="checkbox" value="${value}">${label}</label>`).join("")}
+        ${box("show", "60 rows", "cloud")}${box("show", "softmax", "softmax")}
         ${buttons({ reset: "reset" })}
       </div>
     </div></div>`;
 }
-const SHOWN = Object.entries({ cloud: "60 rows", softmax: "softmax" });
-
 function connect({ id, stage, first, state, find, all, on, change, fill, tell, drag }) {
   const [picture, grip] = ["svg", ".grip"].map(find);
-  const [rows, boxes] = [all("tbody tr"), all(".line [type=checkbox]")];
+  const rows = all("tbody tr");
   let t = first.step; // where the picture is, from step 0 to 3
   let playing = 0; // seconds until the next step is played; 0: not playing
   let ride = null; // {from, to, share}: a move of x that LayerNorm does not see
@@ -537,7 +535,6 @@ function connect({ id, stage, first, state, find, all, on, change, fill, tell, d
       row.classList.toggle("now", STEPS[now.step].row === key);
       row.classList.toggle("ahead", REACHED[key] > now.step);
     }
-    for (const input of boxes) input.checked = now.show.includes(input.value);
     const words = note?.words ?? sentence(now, n);
     tell(words, report(now, n, words));
     return moving || !result.settled;
@@ -565,9 +562,9 @@ function connect({ id, stage, first, state, find, all, on, change, fill, tell, d
     },
     ({ clientX, clientY }, { key, from, x, y, k }) => {
       if (key === "camera") return turn(from, (x - clientX) * 0.4, (clientY - y) * 0.3);
-      const box = stage.getBoundingClientRect();
-      const px = clamp(clientX, box.left + 16, box.right - 16);
-      const py = clamp(clientY, box.top + 16, box.bottom - 16);
+      const { left, right, top, bottom } = stage.getBoundingClientRect();
+      const px = clamp(clientX, left + 16, right - 16);
+      const py = clamp(clientY, top + 16, bottom - 16);
       change({ x: bounded(add(from, cam.move(px - x, py - y, k))) });
     },
     ({ key, from }) => change({ [key]: from }),
@@ -607,12 +604,6 @@ function connect({ id, stage, first, state, find, all, on, change, fill, tell, d
       change({ step: 0 });
     },
   };
-  for (const input of boxes) {
-    on(input, "change", () => {
-      const others = state().show.filter((name) => name !== input.value);
-      change({ show: input.checked ? [...others, input.value] : others });
-    });
-  }
   function also(key) {
     const step = { gain: 3, bias: 3, eps: Math.max(2, state().step) }[key];
     return step === undefined ? {} : { step };
