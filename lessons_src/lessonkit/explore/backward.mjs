@@ -6,19 +6,17 @@ import {
   tag, text, upTo,
 } from "./host.mjs";
 
-// ---- What the model holds, and how it starts ----
-
 export const start = {
-  x: [0.4, -0.8, 2, 1.3, -1.9], // one row; D numbers, at least 3
-  dy: [-0.6, 1.2, 2.2, 0.9, 0.5], // what comes back from the loss, D numbers
-  gain: null, // D numbers; null: all 1
+  x: [0.4, -0.8, 2, 1.3, -1.9],
+  dy: [-0.6, 1.2, 2.2, 0.9, 0.5],
+  gain: null,
   eps: 1e-5,
-  paths: ["straight", "mean", "variance"], // the paths that are on
-  nudged: [], // the features, counted from 0, whose nudge is shown
-  marks: false, // whether the row of dy shows where x̂ is
+  paths: ["straight", "mean", "variance"],
+  nudged: [],
+  marks: false,
 };
 
-// ---- The mathematics: pure functions, compared with torch by the tests ----
+// ---- The mathematics ----
 
 const PATHS = ["straight", "mean", "variance"];
 const sum = (values) => values.reduce((a, b) => a + b, 0);
@@ -53,7 +51,6 @@ export function smallStep(x, eps) {
 
 // ---- Words ----
 
-/** A number with fewer digits where it is large. */
 const short = (v) => fmt(v, Math.abs(v) < 10 ? 2 : Math.abs(v) < 100 ? 1 : 0);
 const and = (words) => (words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`);
 const NAMES = { straight: "straight", mean: "through the mean", variance: "through the variance" };
@@ -78,7 +75,7 @@ function sentence({ x, dy, eps, gain, paths }, dx, asked) {
   return `The ${off.length > 1 ? `paths ${words} are` : `path ${words} is`} off. Press a nudge: does dx still say how the loss moves?`;
 }
 
-// ---- The picture: SVG as text, the same in a browser and under Node ----
+// ---- The picture ----
 
 const TITLE = "The backward pass of LayerNorm, on three paths";
 const HEAD = 104; // pixels on the left for the names of the rows
@@ -172,7 +169,7 @@ export function still(changes = {}) {
   return file(TITLE, described, 584, ROW.nudge.top + 16, moved(12, 8, drawing(shown, 560, limitsOf(shown))));
 }
 
-// ---- The page around the picture ----
+// ---- The page ----
 
 const STYLE = `
 --side: 270px;

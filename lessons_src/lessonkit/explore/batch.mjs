@@ -6,11 +6,6 @@ import {
   normal, numberRow, panel, radios, rect, slider, smooth, text, upTo,
 } from "./host.mjs";
 
-/**
- * The model's keys and what they are at first. sample: its features. neighbors: how many rows are beside it; likeness: 0
- * as they come, 1 copies of the sample; draw: which neighbors. mode: train or eval. running: {mean, variance, batches}, what
- * BatchNorm has kept of the batches that it was trained on.
- */
 export const start = {
   sample: [4, -2, 2, 0, 1],
   neighbors: 5,
@@ -71,7 +66,6 @@ function results(state) {
 
 // ---- Words ----
 
-/** Where BatchNorm's numbers come from. */
 function sentence({ neighbors, likeness, mode, running }) {
   if (mode === "eval") {
     const past = running.batches
@@ -150,7 +144,6 @@ tr > :first-child { width: ${LABELS}px; font-size: 12px; }
 .say { min-height: 8.8em; }
 button { flex-basis: 40%; }`;
 
-// The numbers below the picture, a column a feature.
 const ROWS = [
   ["sample", "sample"],
   ["mean", "mean"],

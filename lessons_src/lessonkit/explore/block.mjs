@@ -4,7 +4,6 @@ import {
   ACCENT, INK, choice, explorable, file, label, letters, mean, moved, points, radios, tag, text, upTo,
 } from "./host.mjs";
 
-/** The model's keys and what they are at first. over: the axes that the mean runs over; groups: of C; cell: an index. */
 export const start = { tensor: "BTC", over: ["C"], groups: 1, squares: false, cell: [0, 1, 2] };
 
 const TITLE = "Who shares my mean?";
@@ -50,7 +49,6 @@ const NORMS = {
 };
 const setting = (name, tensor) => ({ groups: 1, squares: false, ...NORMS[name](tensor) });
 
-/** The norm that averages like this, or "" if none has a name. */
 export function nameOf({ tensor, over, groups, squares }) {
   const same = (norm) =>
     norm.groups === groups &&
@@ -84,7 +82,6 @@ export function code({ tensor, over, groups, squares }) {
   return `x${split}${squares ? ".square()" : ""}.mean(${dims.length > 1 ? tuple(dims) : dims}, keepdim=True)\n# ${tuple(kept)}`;
 }
 
-/** What is averaged, and who is in it. */
 function sentence(state) {
   const shape = SHAPES[state.tensor];
   const { means, entries } = reduced(shape, state.over, state.groups);
@@ -247,7 +244,6 @@ function connect({ id, stage, state, find, all, on, change, write, tell }) {
     tell(words, `${words} Cell: ${place.join(", ")}. It shares its statistics with ${entries - 1} others.`);
   }
 
-  /** Points at a cell of the picture, if the event is on one. */
   function point({ target }) {
     const cell = target.dataset?.cell?.split(",").map(Number);
     if (cell && cell.join() !== state().cell.join()) change({ cell });

@@ -6,7 +6,6 @@ import {
   points, power, radios, rect, slider, tag, text, times, uniform,
 } from "./host.mjs";
 
-/** The model's keys and what they are at first. norm: none, before or after each ReLU; layer: the one looked at. */
 export const start = { scale: 1, norm: "none", layer: 10, seed: 0 };
 
 const TITLE = "A digit on its way through fifty layers";
@@ -22,7 +21,6 @@ const PIXELS = "007fd100" + "08d6f400" + "021dd000" + "002fb100" + "0001cc10" + 
 const rms = (x) => Math.sqrt(x.reduce((sum, v) => sum + v * v, 0) / x.length);
 const toUnit = (x) => x.map((v) => v / rms(x));
 
-/** The digit's 64 numbers, divided by their rms. */
 export const digit = toUnit(Float64Array.from(PIXELS, (pixel) => parseInt(pixel, 17)));
 
 /**
@@ -89,7 +87,6 @@ export function run(x, { scale, norm, seed }) {
 const size = (v) => (v >= 0.01 && v < 1000 ? String(+v.toPrecision(2)) : power(v, 1));
 const HALF = [6e-8, 65504]; // the least and the largest positive number of float16
 
-/** What becomes of the signal, and of the gradient. */
 function sentence(sizes) {
   const [signal, gradient] = [sizes.signals[LAYERS], sizes.gradients[0]];
   const fate = (v) => (v < HALF[0] ? ", less than float16 holds" : v > HALF[1] ? ", more than float16 holds" : "");
@@ -170,7 +167,6 @@ function drawing({ norm, layer }, { signals, sizes }, width) {
 }
 const HEIGHT = STRIP + TALL + 56;
 
-/** All that the picture and the words need: {signals, gradients, sizes: {signals, gradients}}. */
 function computed(state) {
   const result = run(digit, state);
   return { ...result, sizes: { signals: result.signals.map(rms), gradients: result.gradients.map(rms) } };

@@ -1,6 +1,8 @@
 // What all explorables share: numbers, words, a picture as SVG text, the look of a page, and the host itself, which
 // hears hands and keys, asks for frames, and leaves nothing behind. No library, no network.
-// A module imports it: a page bundles both, and lessonkit.explore joins both to the one text that anywidget takes.
+// A module imports it: a page bundles both, and lessonkit.explore joins both to the one text that anywidget takes. Each
+// exports start, its parameters as lessonkit.explore describes them, still(changes), its picture as an SVG file, and what
+// it computes, which is compared with torch.
 
 // ---- Numbers ----
 
@@ -259,8 +261,9 @@ const EPS = {
 /**
  * The anywidget front-end module of an explorable.
  * name: its class is ln-NAME. title: its name for a screen reader. start: the model's keys and what they are at first.
- * style: CSS of its own, stronger than STYLE wherever that of a second explorable stands on the page. ranges: {key: {from, to, words}} where PLAIN does not do. page(id, first): HTML with the class stage on the
- * picture and say on the sentence, built once. connect(hands) is called once and returns
+ * style: CSS of its own, stronger than STYLE wherever that of a second explorable stands on the page. ranges: {key:
+ * {from, to, words}} where PLAIN does not do. page(id, first): HTML with the class stage on the picture and say on the
+ * sentence. connect(hands) is called once and returns
  * - draw({width, dt, calm}): draws the model in `width` pixels, `dt` seconds after the last frame, without motion if
  *   calm; it returns whether it needs a frame more, since something moves;
  * - acts: {name of a button: what it does}; "reset" goes back to the start in any case;

@@ -6,7 +6,6 @@ import {
   moved, numberRow, panel, radios, rect, smooth, text,
 } from "./host.mjs";
 
-/** The model's keys and what they are at first. parts: which of correction, eps and affine may be changed. */
 export const start = {
   x: [5, 1, -1, 4, 1, 2],
   gain: [1, 1, 1, 1, 1, 1],
@@ -21,10 +20,8 @@ const LIMIT = 10; // the ends of x
 
 // ---- Words ----
 
-/** Whether gain and bias leave x̂ as it is. */
 const isPlain = ({ gain, bias }) => gain.every((v) => v === 1) && bias.every((v) => v === 0);
 
-/** The row's two numbers, in one or two sentences. */
 function sentence(state, { mu, variance, sigma, hat }) {
   const D = state.x.length;
   const sum = variance * (D - state.correction);
@@ -40,7 +37,6 @@ function sentence(state, { mu, variance, sigma, hat }) {
   return `${first} x̂ has mean 0 and, because of ${why}, variance ${fmt(spread, spread < 0.1 ? 3 : 2)}.`;
 }
 
-/** What a button did to x, and whether x̂ noticed. */
 function outcome(words, before, after) {
   const far = Math.max(...after.hat.map((v, i) => Math.abs(v - before.hat[i])));
   if (!Number.isFinite(far)) return `${words}.`;
@@ -78,7 +74,6 @@ function resultPanel(state, { hat, y }, width, limit) {
   return grid + bars(y, { rx: 2, fill: ACCENT }) + (isPlain(state) ? "" : marks(hat, 17, { "stroke-width": 2 }));
 }
 
-/** The least limit, of a few, at which y and x̂ fit. */
 function limitOf({ y, hat }) {
   const far = Math.max(0, ...[...y, ...hat].filter(Number.isFinite).map(Math.abs));
   return [3, 6, 12, 24].find((limit) => far <= limit) ?? 48;

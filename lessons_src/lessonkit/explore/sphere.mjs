@@ -1,6 +1,5 @@
 // LayerNorm of three numbers, seen in space: onto the plane at right angles to (1, 1, 1), then onto a circle, then onto
 // an ellipse.
-// In this order: the mathematics, words, the scene, the page around it, hands.
 
 // prettier-ignore
 import {
@@ -8,23 +7,20 @@ import {
   normal, numberRow, radios, tag, uniform, upTo,
 } from "./host.mjs";
 
-// ---- What the model holds, and how it starts ----
-
 const TITLE = "LayerNorm of three numbers, in space";
 
 export const start = {
-  x: [1.9, 0.5, 1.5], // the row
+  x: [1.9, 0.5, 1.5],
   gain: [1.3, 0.5, 0.8],
   bias: [0.3, 0.7, 0.9],
   eps: 1e-5,
-  step: 2, // 0: the row, 1: minus its mean, 2: divided, 3: gain and bias
-  camera: [10, 24], // turn and height, in degrees
-  show: ["cloud"], // of "cloud" (60 other rows) and "softmax" (its triangle)
+  step: 2,
+  camera: [10, 24],
+  show: ["cloud"],
 };
 
-// ---- The mathematics: pure functions, compared with torch by the tests ----
+// ---- The mathematics ----
 
-/** x minus its mean: the orthogonal projection onto the rows that sum to 0. */
 export function project(x) {
   const mu = mean(x);
   return x.map((v) => v - mu);
@@ -127,7 +123,6 @@ export function unseenMove(kind, x) {
 
 // ---- Words ----
 
-/** What the step does, in one sentence. n: the LayerNorm of the row. */
 function sentence({ step, eps }, n) {
   if (step === 0) return "A row of three numbers is one point in space.";
   if (step === 1)
@@ -141,7 +136,6 @@ function sentence({ step, eps }, n) {
   return "Divide by the deviation: the row slides onto the circle of radius √3, where plane and sphere meet.";
 }
 
-/** All numbers, for a screen reader. */
 function report({ step, x }, n, words) {
   return `Step ${step} of 3. ${words} x: ${list(x)}. Mean ${fmt(n.mu)}, deviation ${fmt(n.sigma)}. x minus mean: ${list(n.centered)}. x hat: ${list(n.hat)}, length ${fmt(length(n.hat))}. y: ${list(n.y)}.`;
 }
@@ -324,7 +318,6 @@ function drawCloud(pen, cam, state, t) {
   for (const [p, near] of rows) pen.spot(p, 2.4 + 0.35 * near, [landed, (0.42 + 0.4 * landed) * fade(near)], 0);
 }
 
-/** The way of x so far, with a dot at every station. */
 function drawWay(pen, { state, n, now, t, glow, landed, bent }) {
   if (t === 0) return;
   pen.line([state.x, t < 1 ? now : n.centered], [INKED, 0.6], 1.5);
@@ -404,14 +397,12 @@ function place(pen, labels, discs, lines, { width, tall, memory, jump }) {
   return settled;
 }
 
-/** The area that two boxes [left, top, right, bottom] share. */
 function overlap(a, b) {
   const w = Math.min(a[2], b[2]) - Math.max(a[0], b[0]);
   const h = Math.min(a[3], b[3]) - Math.max(a[1], b[1]);
   return w > 0 && h > 0 ? w * h : 0;
 }
 
-/** The picture of a state as an SVG file of its own. */
 export function still(changes = {}) {
   const state = { ...start, ...changes };
   const [width, tall] = [596, 513];
@@ -421,7 +412,7 @@ export function still(changes = {}) {
   return file(TITLE, described, width, tall, scene(look).svg);
 }
 
-// ---- The page around the picture ----
+// ---- The page ----
 
 const STYLE = `
 --side: 304px;
@@ -540,7 +531,6 @@ function connect({ id, stage, first, state, find, all, on, change, fill, tell, d
     return moving || !result.settled;
   }
 
-  // Hands: pointer and keys.
   const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
   const bounded = (x) => x.map((v) => clamp(Math.round(v * 100) / 100, -LIMIT, LIMIT));
   function turn(from, dx, dy) {
@@ -583,7 +573,6 @@ function connect({ id, stage, first, state, find, all, on, change, fill, tell, d
     note = null;
   }
 
-  // Controls.
   function moveUnseen(kind) {
     const { x, eps, step } = state();
     const { to, words } = unseenMove(kind, x);

@@ -7,15 +7,13 @@ import {
   radios, slider, tag, text, times, upTo,
 } from "./host.mjs";
 
-// ---- What the model holds, and how it starts ----
-
 export const start = {
-  place: "pre", // the place that is looked at: "none", "post" (after the sum) or "pre" (on the branch)
-  blocks: 12, // 2 to 24
-  scale: 1, // weight scale: weights are drawn with the standard deviation scale / √WIDTH
-  rate: 0.01, // of Adam
-  warmUp: 0, // steps in which the rate rises linearly
-  seed: 1, // of the weights
+  place: "pre",
+  blocks: 12,
+  scale: 1,
+  rate: 0.01,
+  warmUp: 0,
+  seed: 1,
 };
 
 const TITLE = "A residual stream with its norm in one of three places";
@@ -24,7 +22,7 @@ const [STEPS, DEEPEST] = [20, 24];
 const BETAS = [0.9, 0.98]; // as in lesson 11
 const PLACES = ["none", "post", "pre"];
 
-// ---- The mathematics: pure functions, compared with torch by the tests. A matrix is an array, row by row. ----
+// ---- The mathematics. A matrix is an array, row by row. ----
 
 const drawn = new Map(); // seed: all normal numbers of its deepest net, since drawing takes longer than a pass
 function numbers(seed) {
@@ -49,7 +47,6 @@ export function drawNet({ seed, blocks, scale }) {
   return { x, head, weights: upTo(blocks).map(() => [square(), square()]) };
 }
 
-/** a (n, m) turned: (m, n). */
 function turned(a, m) {
   const n = a.length / m;
   const out = Array(a.length).fill(0);
@@ -69,7 +66,6 @@ function layerNorms(x) {
   return { out, back: (dy) => each(dy, (gradient, i) => layerNormBack(gradient, rows[i])) };
 }
 
-/** No norm: the same interface. */
 const identity = (x) => ({ out: x, back: (dy) => dy });
 
 /** Mean cross-entropy of logits (ROWS, CLASSES), row i of class i. Returns {loss, back: its gradient}. */
@@ -86,7 +82,6 @@ function crossEntropy(logits) {
   return { loss, back };
 }
 
-/** The length of a matrix, all its entries taken as one row. */
 function norm(values) {
   let sum = 0;
   for (const v of values) sum += v * v;
@@ -189,7 +184,6 @@ export function run(settings, place) {
 
 const NAMES = { none: "no norm", post: "Post-LN", pre: "Pre-LN" };
 
-/** A number with two or three digits; one digit and a power of ten where it would be long. */
 function short(v) {
   if (v === undefined) return "…";
   if (!Number.isFinite(v)) return "too large";
@@ -197,7 +191,6 @@ function short(v) {
   return power(v);
 }
 
-/** What the chosen place does to the net, in numbers that are all in the pictures. */
 function sentence({ place, blocks }, { stream, gradient, loss }) {
   const name = NAMES[place][0].toUpperCase() + NAMES[place].slice(1);
   const learned = `, and ${STEPS} steps of Adam take the loss from ${short(loss[0])} to ${short(loss.at(-1))}`;
@@ -208,7 +201,7 @@ function sentence({ place, blocks }, { stream, gradient, loss }) {
   ].join("");
 }
 
-// ---- The picture: four panels, SVG as text, the same in a browser and under Node ----
+// ---- The picture: four panels ----
 
 const SHOWN_STEPS = [1, 2, 5, 20];
 const [PANEL, GAP] = [168, 14]; // height of a panel; between two panels
@@ -328,7 +321,7 @@ export function still(changes = {}) {
   return file(TITLE, described, 784, height + 20, moved(12, 8, markup));
 }
 
-// ---- The page around the picture ----
+// ---- The page ----
 
 const STYLE = `
 .controls { display: grid; grid-template-columns: 1fr 1fr; gap: 8px 20px; align-items: end; margin: 0 0 14px; }
