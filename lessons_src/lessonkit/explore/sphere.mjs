@@ -475,6 +475,7 @@ function page(id) {
       </div>
     </div></div>`;
 }
+
 function connect({ id, stage, first, state, find, all, on, change, fill, tell, drag }) {
   const [picture, grip] = ["svg", ".grip"].map(find);
   const rows = all("tbody tr");
