@@ -75,7 +75,7 @@ def test_minutes_are_the_model_s_slides_are_the_deck_s_and_a_class_needs_few_mor
 
 
 BAD = {
-    "Prepare nothing": "is not understood here. Write it as 'Prepare: ...'",
+    "Prepare nothing": "is not understood here. teaching/plan/README.md says",
     "Prepare: x\n## 6.77": "there is no section '6.77'. There are start, 6.1",
     'Prepare: x\n## 6.1\nExpect 6.99 "q": y': "section 6.1 has no Exercise 6.99. It has nothing to ask or do",
     "Prepare: x\n## Late\nDeeper: y Tell: z": "'Deeper' is no section that can be named under Late",
