@@ -33,7 +33,6 @@ export function backward(x, dy, { eps = 1e-5, gain = null } = {}) {
   };
 }
 
-/** The sum of the paths that are on: D numbers, zeros where none is. */
 export const combine = (parts, paths = PATHS) => parts.straight.map((_, i) => sum(paths.map((path) => parts[path][i])));
 
 /** How fast the loss, the sum of dy · y, grows when entry i of x grows by delta: measured, without a derivative. */
@@ -43,7 +42,6 @@ export function nudge(x, dy, i, { eps = 1e-5, gain = null, delta = smallStep(x, 
   return (loss(nudged) - loss(x)) / delta;
 }
 
-/** A power of ten that is small beside the row's deviation, 0.001 at most. */
 export function smallStep(x, eps) {
   const { rstd } = layerNorm(x, { eps });
   return 10 ** -(3 + Math.ceil(Math.log10(Math.max(1, rstd))));

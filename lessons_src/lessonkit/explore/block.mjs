@@ -30,7 +30,6 @@ export function meanOf(index, shape, over, groups) {
   return Object.values(shape).map((size, axis) => Math.floor((index[axis] * kept[axis]) / size));
 }
 
-/** All indexes of a tensor of these sizes, the last axis fastest. */
 export function indexes(sizes) {
   return sizes.reduce((all, size) => all.flatMap((index) => upTo(size).map((i) => [...index, i])), [[]]);
 }
@@ -102,7 +101,6 @@ function sentence(state) {
 const LEFT = 64; // pixels, for the words beside the sheets
 const polygon = (corners, more) => tag("polygon", { points: points(corners), ...more });
 
-/** Four sizes (or places) of a tensor that may have three. */
 const padded = (sizes, first) => [...Array(4 - sizes.length).fill(first), ...sizes];
 
 /**

@@ -23,10 +23,7 @@ const toUnit = (x) => x.map((v) => v / rms(x));
 
 export const digit = toUnit(Float64Array.from(PIXELS, (pixel) => parseInt(pixel, 17)));
 
-/**
- * What draws standard normal numbers, n at a call (n is even): Box and Muller's formula makes two, cosine first, of two
- * uniform ones.
- */
+/** What draws n standard normal numbers, n even: Box and Muller's formula makes two of two uniform ones. */
 function normals(seed) {
   const next = uniform(seed);
   return (n) => {

@@ -116,8 +116,7 @@ export function unseenMove(kind, x) {
     return { to: x.map((v) => v + amount), words };
   }
   const stretch = (c) => centered.map((v) => mu + c * v);
-  const factors = length(centered) > 1.5 ? [0.5] : [1.8, 1.4, 0.5];
-  const factor = factors.find((c) => inside(stretch(c))) ?? 0.5;
+  const factor = (length(centered) > 1.5 ? [] : [1.8, 1.4]).find((c) => inside(stretch(c))) ?? 0.5;
   return { to: stretch(factor), words: `Stretch: each distance from the mean times ${factor}` };
 }
 
@@ -442,15 +441,15 @@ const ROWS = [
   { key: "y", sign: "y", look: "rule result" },
 ];
 const STEPS = [
-  { sign: "x", words: "the row", row: "x" },
-  { sign: "− μ", words: "step 1, subtract the mean", row: "centered" },
-  { sign: "÷ σ", words: "step 2, divide", row: "hat" },
-  { sign: "γ, β", words: "step 3, gain and bias", row: "y" },
+  ["x", "the row"],
+  ["− μ", "step 1, subtract the mean"],
+  ["÷ σ", "step 2, divide"],
+  ["γ, β", "step 3, gain and bias"],
 ];
-const REACHED = { centered: 1, hat: 2, gain: 3, bias: 3, y: 3 }; // the step from which a row of the table counts
+const REACHED = { x: 0, centered: 1, hat: 2, y: 3, gain: 3, bias: 3 }; // the step from which a row of the table counts
 
 function page(id) {
-  const steps = STEPS.map(({ sign, words }, i) => [i, sign, `aria-label="${sign}: ${words}"`]);
+  const steps = STEPS.map(([sign, words], i) => [i, sign, `aria-label="${sign}: ${words}"`]);
   const rows = ROWS.map((row) => numberRow(3, row, 0.05));
   return `<div class="whole">
     <div class="show"><div class="stage" tabindex="0" role="application" aria-label="Picture. Arrow keys turn the camera." aria-describedby="${id}-state">
@@ -522,10 +521,9 @@ function connect({ id, stage, first, state, find, all, on, change, fill, tell, d
 
     const n = layerNorm(now.x, now);
     fill({ ...now, ...n });
-    for (const row of rows) {
-      const { key } = row.dataset;
-      row.classList.toggle("now", STEPS[now.step].row === key);
-      row.classList.toggle("ahead", REACHED[key] > now.step);
+    for (const { classList, dataset } of rows) {
+      classList.toggle("now", Object.keys(REACHED)[now.step] === dataset.key);
+      classList.toggle("ahead", REACHED[dataset.key] > now.step);
     }
     const words = note?.words ?? sentence(now, n);
     tell(words, report(now, n, words));

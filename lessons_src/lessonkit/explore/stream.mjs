@@ -162,7 +162,6 @@ function* training(settings, place) {
   yield { loss: pass(net, place).loss };
 }
 
-/** What is drawn of one place: stream and gradient before training, and what steps add to the losses and updates. */
 const empty = () => ({ stream: [], gradient: [], loss: [], update: [] });
 function keep(result, step) {
   if (!result.loss.length) [result.stream, result.gradient] = [step.stream, step.gradient];
@@ -170,10 +169,7 @@ function keep(result, step) {
   if (step.update) result.update.push(step.update);
 }
 
-/**
- * A whole run: {stream: the size before and after each block, gradient: of each block, both before training;
- * loss: STEPS + 1 numbers; update: STEPS rows of one number a block}.
- */
+/** A whole run: {stream and gradient before training, loss: STEPS + 1 numbers, update: STEPS rows, a number a block}. */
 export function run(settings, place) {
   const result = empty();
   for (const step of training(settings, place)) keep(result, step);
