@@ -1,23 +1,4 @@
-"""What a person has written about a session: words.md in its lesson's room.
-
-A file has items, each one line that begins with what it is, under the headings of the lesson's sections:
-
-    Card "Build it": what the lesson's card says on the site's start page, in the part of the course that is named
-    Leads to "words that a cell prints": what a learner can do at the end; the start page shows it with these outputs
-    Prepare: what to have ready
-    ## 6.1
-    Open: what to say before the section's first question; it gives no answer away
-    Close: what to say when the section is over, its conclusion
-    Close Predict 6.2: what to say after that question
-    Ask Predict 6.2: what one hears, and what it means; the question itself comes from the lesson
-    Expect 6.1 "words of the check": what that answer reveals; the words are the check's own, and a test finds them
-    ## Late
-    6.7: why that section can be dropped. Tell: the sentence that takes its place
-    ## Early
-    Several devices: what an optional section is good for
-    ## Board
-    what to draw, all lines that follow, as they are; a block for a section, whose number stands at the right
-"""
+"""What a person has written about a session: words.md in its lesson's room, in the form that README.md describes."""
 
 import re
 from dataclasses import dataclass, field
