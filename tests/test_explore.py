@@ -76,7 +76,6 @@ def test_the_stored_pictures_are_what_the_modules_draw():
         [drawn] = node(widget._name, "still", [[widget._state]])
         assert widget._repr_mimebundle_()[0]["image/svg+xml"] == drawn
         assert re.match(r"<svg [^>]*\brole=\"img\"[^>]*>\s*<title>[^<]{10,}</title>\s*<desc>[^<]{60,}</desc>", drawn)
-        assert not any(word in drawn.replace("www.w3.org", "") for word in ("NaN", "undefined", "var(", "www"))
 
 
 @needs_node
@@ -90,23 +89,13 @@ def test_python_and_the_module_begin_with_the_same_parameters(name):
     assert set(start) <= set(widget.keys)
 
 
-NO_PARAMETERS = [  # an explorable, and values that it refuses, each by itself
-    ("row", dict(x=[1], gain=[1])),
-    ("row", dict(x=range(7))),
-    ("block", dict(tensor="BD", over=("H",), groups=3)),
-    ("depth", dict(scale=3, norm="pre")),
-    ("batch", dict(sample=(1, 2), neighbors=16, mode="test")),
-    ("sphere", dict(x=(1, 2, 3), gain=None, eps=-1, step=4, show="cloud")),
-    ("backward", dict(x=(1, 2), dy=(1, 2, 3), gain=1, paths=["var"], nudged=[5])),
-    ("stream", dict(place="Pre-LN", scale="1.0e")),
-]
+NO_PARAMETERS = [("row", "x", range(7)), ("row", "gain", [1]), ("block", "over", "D"), ("depth", "scale", 3)]
 
 
-@pytest.mark.parametrize("name, wrong", NO_PARAMETERS)
-def test_what_is_no_parameter_is_refused_with_the_way_out(name, wrong):
-    for key, value in wrong.items():
-        with pytest.raises(ValueError, match=rf"^{key} of explore.{name} .*; expected .*, for example "):
-            getattr(explore, name)(**{key: value})
+@pytest.mark.parametrize("name, key, value", NO_PARAMETERS)
+def test_what_is_no_parameter_is_refused_with_the_way_out(name, key, value):
+    with pytest.raises(ValueError, match=rf"^{key} of explore.{name} .*; expected .*, for example "):
+        getattr(explore, name)(**{key: value})
 
 
 # ---------------------------------------------------------------------------------- what torch says that they compute
@@ -250,44 +239,11 @@ def test_what_a_module_computes_is_what_torch_computes(export):
         close(result, reference(*case), *tolerance)
 
 
-WRITTEN = [  # module, export, arguments, results
-    ("host", "fmt", [[-1.005], [-0.001], [3, 0], [0.5, 3]], ["−1.00", "0.00", "3", "0.500"]),  # a minus, and no −0
-    ("host", "power", [[3.14e-8, 1], [1e-12], [2e10]], ["3.1·10⁻⁸", "10⁻¹²", "2·10¹⁰"]),
-    ("backward", "summary", [[[4, -8, 1]]], [{"mean": -1, "largest": 8, "length": 9}]),
-]
-
-
-@needs_node
-@pytest.mark.parametrize("module, export, cases, results", WRITTEN)
-def test_numbers_in_words(module, export, cases, results):
-    assert node(module, export, cases) == results
-
-
 @needs_node
 def test_equal_numbers_are_divided_by_eps_or_0_by_0():
-    [none] = node("backward", "backward", [[[2] * 4, [1, -2, 0.5, 3], {"eps": 0}]])
-    assert none["variance"] == ["NaN"] * 4
-    states = [
-        {"x": [2, 2, 2], "eps": eps, "step": step, "show": ["cloud", "softmax"]} for eps in (0, 1) for step in range(4)
-    ]
-    for state, drawn in zip(states, node("sphere", "still", [[state] for state in states]), strict=True):
-        assert "NaN" not in drawn and ("0/0" in drawn) == (state["eps"] == 0)
-
-
-@needs_node
-def test_what_layer_norm_cannot_see():
-    """Shift and stretch keep the row in the picture and its image where it was, at eps 0."""
-    cases = [[kind, x.tolist()] for x in draw(7, 50, 3).clamp(-2.5, 2.5) for kind in ("shift", "stretch")]
-    for (_, x), result in zip(cases, node("sphere", "unseenMove", cases), strict=True):
-        assert max(map(abs, result["to"])) <= 2.5 + 1e-12 and result["to"] != x
-        close(F.layer_norm(tensor(result["to"]), (3,), eps=0).tolist(), F.layer_norm(tensor(x), (3,), eps=0))
-
-
-@needs_node
-def test_weights_are_gaussian():
-    [drawn] = node("stream", "drawNet", [[dict(seed=1, blocks=24, scale=0.5)]])
-    for unit in (8 * depth_net(0)[0].flatten(), 8 * tensor(drawn["weights"])):
-        assert abs(unit.std() - 1) < 0.02 and abs((unit.abs() < 1).double().mean() - 0.683) < 0.01
+    states = [{"x": [2, 2, 2], "eps": eps, "step": 3, "show": ["cloud", "softmax"]} for eps in (0, 1)]
+    drawn = node("sphere", "still", [[state] for state in states])
+    assert ["NaN" in svg for svg in drawn] == [False, False] and ["0/0" in svg for svg in drawn] == [True, False]
 
 
 # ------------------------------------------------------------------------------------------------------ block, batch
@@ -341,13 +297,3 @@ def test_batch_is_torchs_batch_norm_in_train_and_eval_mode():
         close(running, {"mean": norm.running_mean, "variance": norm.running_var, "batches": norm.num_batches_tracked})
         outputs = node("batch", "batchNorm", [[samples[0].tolist(), how] for how in (used, running)])
         close(outputs, [trained, norm.eval()(samples)[0]])
-
-
-@needs_node
-def test_batch_is_the_sample_and_neighbors_that_become_like_it():
-    sample = [4, -2, 2, 0, 1]
-    states = [dict(sample=sample, neighbors=15, likeness=likeness, draw=2) for likeness in (0, 0.5, 1)]
-    far, half, same = map(tensor, node("batch", "batch", [[state] for state in states]))
-    assert far.shape == (16, 5) and (far[0] == tensor(sample)).all() and (same == far[0]).all()
-    close(half.tolist(), (far + same) / 2)
-    assert far.abs().max() <= 8 and (far[1:].std(0) > 1).all()

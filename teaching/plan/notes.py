@@ -1,23 +1,4 @@
-"""What a person has written about a session: words.md in its lesson's room.
-
-A file has items, each one line that begins with what it is, under the headings of the lesson's sections:
-
-    Card "Build it": what the lesson's card says on the site's start page, in the part of the course that is named
-    Leads to "words that a cell prints": what a learner can do at the end; the start page shows it with these outputs
-    Prepare: what to have ready
-    ## 6.1
-    Open: what to say before the section's first question; it gives no answer away
-    Close: what to say when the section is over, its conclusion
-    Close Predict 6.2: what to say after that question
-    Ask Predict 6.2: what one hears, and what it means; the question itself comes from the lesson
-    Expect 6.1 "words of the check": what that answer reveals; the words are the check's own, and a test finds them
-    ## Late
-    6.7: why that section can be dropped. Tell: the sentence that takes its place
-    ## Early
-    Several devices: what an optional section is good for
-    ## Board
-    what to draw, all lines that follow, as they are; a block for a section, whose number stands at the right
-"""
+"""What a person has written about a session: words.md in its lesson's room, in the form that README.md describes."""
 
 import re
 from dataclasses import dataclass, field
@@ -26,18 +7,11 @@ from teaching.material import ROOMS
 from teaching.plan import sections
 from teaching.plan.sections import PlanError
 
-FIRST, SECTION = "before the first heading", "under a section"
-QUESTION = r"((?:Predict|Recall) \d+\.\d+)"
-FORMS = {  # an item: (where it stands, its pattern, with what it is about first, and an example)
-    "Card": (FIRST, 'Card "(.+?)": (.+)', 'Card "Build it": ...'),
-    "Leads": (FIRST, 'Leads to "(.+?)": (.+)', 'Leads to "words that a cell prints": ...'),
-    "Prepare": (FIRST, "()Prepare: (.+)", "Prepare: ..."),
-    "Ask": (SECTION, f"Ask {QUESTION}: (.+)", "Ask Predict 6.2: ..."),
-    "Close": (SECTION, f"Close(?: {QUESTION})?: (.+)", "Close Predict 6.2: ..."),
-    "Expect": (SECTION, r'Expect (\d+\.\d+) "(.+?)": (.+)', 'Expect 6.1 "words of the check": what it reveals'),
-    "Open": (SECTION, "()Open: (.+)", "Open: ...' or 'Close: ..."),
-    "Late": ("Late", "([^:]+): (.+?) Tell: (.+)", "6.7: why. Tell: ..."),
-    "Early": ("Early", "([^:]+): (.+)", "6.7: why"),
+FORMS = {  # by the heading that an item stands under; None: before the first; "": a section's
+    None: r'(Card|Leads|Prepare)(?: to)?(?: "(.+?)")?: (.+)',
+    "": r'(Open|Close|Ask|Expect)(?: ((?:Predict |Recall )?\d+\.\d+))?(?: "(.+?)")?: (.+)',
+    "Late": "([^:]+): (.+?) Tell: (.+)",
+    "Early": "([^:]+): (.+)",
 }
 
 
@@ -65,10 +39,6 @@ class Words:
 def read(stem, folder=ROOMS):
     """Return the Words about a lesson, checked against its sections. PlanError says what does not fit, and where."""
     path, there = folder / stem / "words.md", sections.of(stem)
-    if not path.exists():
-        raise PlanError(
-            f"{stem}/words.md is missing: every lesson has a plan. teaching/plan/README.md says how it is written."
-        )
     text, _, board = path.read_text(encoding="utf-8").partition("\n## Board\n")
     words, key = Words(board=board.strip("\n")), None
     for number, line in enumerate(map(str.strip, text.split("\n")), 1):
@@ -86,26 +56,23 @@ def read(stem, folder=ROOMS):
 
 def _add(words, line, key, there):
     """Add an item to Words. key: the heading that it stands under, None for none. there: {key: Section}."""
-    place = FIRST if key is None else SECTION if key in there else key
-    forms = {kind: form for kind, (where, *form) in FORMS.items() if where == place}
-    kind = next((kind for kind in forms if line.startswith(kind)), list(forms)[-1])
-    pattern, example = forms[kind]
-    match = re.fullmatch(pattern, line)
+    match = re.fullmatch(FORMS.get(key, FORMS[""]), line)
     if not match:
-        raise PlanError(f"{line[:60]!r} is not understood here. Write it as '{example}'.")
-    about, *texts = match.groups()
-    text = texts[0] if len(texts) == 1 else tuple(texts)
-    if place == FIRST:
+        raise PlanError(f"{line[:60]!r} is not understood here. teaching/plan/README.md says how it is written.")
+    if key is None:
+        kind, about, text = match.groups()
         return setattr(words, kind.lower(), (about, text) if about else text)
-    if place == SECTION:
+    if key in there:
+        kind, about, quote, text = match.groups()
         name = f"Exercise {about}" if kind == "Expect" else about
         has = [item.name for item in sections.named(there[key].items)]
         if name and name not in has:
             raise PlanError(f"section {key} has no {name}. It has {', '.join(has) or 'nothing to ask or do'}.")
-        about = about or key
+        about, text = about or key, (quote, text) if quote else text
     else:
-        named = [other for other in there if other == about or other.startswith(f"{about}:")]
-        if not named or kind == "Late" and there[named[0]].optional:
-            raise PlanError(f"{about!r} is no section that can be named under {kind}.")
-        about = named[0]
+        kind, (named, *texts) = key, match.groups()
+        about = next((other for other in there if other == named or other.startswith(f"{named}:")), None)
+        if about is None or kind == "Late" and there[about].optional:
+            raise PlanError(f"{named!r} is no section that can be named under {kind}.")
+        text = texts[0] if kind == "Early" else tuple(texts)
     getattr(words, kind.lower()).setdefault(about, []).append(text)

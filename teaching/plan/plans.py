@@ -101,21 +101,15 @@ def _linked_title(stem, section):
 
 def index(outlines):
     """Return the page that leads to all plans."""
-    lines = [
-        "# Plans",
-        "Minutes of the core for one reader and in a class, of the sittings in a class, and of what is optional.",
-    ]
-    lines.append("| lesson | reader | class | first | second | optional |\n|---|---|---|---|---|---|")
+    table = "| lesson | reader | class | optional |\n|---|---|---|---|"
     for stem in material.every():
-        known, (first, *second) = sections.lesson(stem), map(_sum, sections.sittings(stem))
-        cells = known.minutes, _sum(sections.core(stem)), first, *(second or [""]), _sum(_optional(sections.of(stem)))
-        lines[-1] += f"\n| [{known.label}]({stem}.md) | {' | '.join(map(str, cells))} |"
+        known, optional = sections.lesson(stem), _sum(_optional(sections.of(stem)))
+        table += f"\n| [{known.label}]({stem}.md) | {known.minutes} | {_sum(sections.core(stem))} | {optional} |"
+    lines = ["# Plans", "Minutes of the core for one reader and in a class, and of what is optional.", table]
     lines.append("A lesson of one sitting stands alone, for a single session. Courses, with the minutes of a class:")
     for outline in outlines:
-        whole = sum(session.minutes for session in outline.sessions)
-        lines.append(
-            f"- [{outline.name}]({file(outline)}): {len(outline.sessions)} sessions, {round(whole)} min of lessons"
-        )
+        whole = round(sum(session.minutes for session in outline.sessions))
+        lines.append(f"- [{outline.name}]({file(outline)}): {len(outline.sessions)} sessions, {whole} min of lessons")
     return _joined(lines)
 
 
@@ -135,8 +129,8 @@ def _table(parts, title):
     """Return a table of [(stem, Section)] with the clock of a class. title: a function of both."""
     rows = ["| from | slides | section | min | asked |\n|---|---|---|---|---|"]
     for (stem, _), (clock, section) in zip(parts, _clocked(section for _, section in parts), strict=True):
-        minutes = round(in_class(section))
-        cells = _clock(clock), _slides(stem, section.key), title(stem, section), minutes, _asked(section)
+        asked = ", ".join(filter(None, map(_brief, section.items)))
+        cells = _clock(clock), _slides(stem, section.key), title(stem, section), round(in_class(section)), asked
         rows.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(rows)
 
@@ -149,10 +143,6 @@ def _slides(stem, name):
 
 def _on(numbers):
     return f"slides {numbers}" if "–" in numbers else f"slide {numbers}"
-
-
-def _asked(section):
-    return ", ".join(filter(None, map(_brief, section.items)))
 
 
 def _brief(item):
@@ -210,9 +200,9 @@ def _sittings(stem):
     first, *others = sections.sittings(stem)
     if not others:
         return f"**One sitting.** {_sum(first)} min."
-    second = others[0]
-    where = f"{_sum(first)} min up to “{_title(first[-1])}”, {_sum(second)} min from {_title(second[0])} on."
-    return f"**Two sittings.** {where}"
+    (second,) = others
+    until, begins = _title(first[-1]), _title(second[0])
+    return f"**Two sittings.** {_sum(first)} min up to “{until}”, {_sum(second)} min from {begins} on."
 
 
 def _optional(there):

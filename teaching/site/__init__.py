@@ -1,13 +1,11 @@
 """The course as a web site: Sphinx pages from the executed solutions edition, for reading, teaching and screen readers.
 
     markdown   write MyST: boxes, folds, code, and links that hold on the site
-    figures    a picture with its description and its numbers
     pages      one page a lesson
     landing    what fills the start page, sphinx/index.md
     explorables  an explorable as a page shows it without a kernel
     colab      the learner notebooks as Google Colab opens them
     stage      all that Sphinx reads: pages, glossary, start page, pictures, downloads
-    links      every link, picture and anchor of the built site
     conf       Sphinx's configuration
     __main__   `make site`
 

@@ -21,8 +21,6 @@ def build(out, work, repository="", slides=None):
     options = ["-q", "-W", "--keep-going", "-b", "html", "-d", str(work / "doctrees")]
     if build_main([*options, str(work / "source"), str(out)]):
         return False
-    for leftover in out.glob("_static/**/*.map"):  # for who debugs the theme
-        leftover.unlink()
     _without_icons(out)
     return True
 

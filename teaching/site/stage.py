@@ -81,13 +81,10 @@ def _places(lesson, repository, slides):
 
 def _glossary(references):
     """Return the glossary page, from the table in the reference."""
-    for lesson in references:
-        for section in lesson.sections:
-            if section.title == "Glossary":
-                page = f"{lesson.stem}.ipynb"
-                terms = [_term(*row, page) for text in section.texts for row in TERM.findall(text)]
-                return "\n\n".join(["# Glossary", ABOUT.format(page=page), box("glossary", "", "\n\n".join(terms))])
-    raise ValueError("No reference has a section '## Glossary' with a table of three columns: term, what it is, where.")
+    sections = ((f"{lesson.stem}.ipynb", section) for lesson in references for section in lesson.sections)
+    page, glossary = next((page, section) for page, section in sections if section.title == "Glossary")
+    terms = [_term(*row, page) for text in glossary.texts for row in TERM.findall(text)]
+    return "\n\n".join(["# Glossary", ABOUT.format(page=page), box("glossary", "", "\n\n".join(terms))])
 
 
 ABOUT = (

@@ -1,10 +1,7 @@
 """Which slides a lesson gives: a talk by what is seen, in the order of the notebook, with what is said as its notes.
 
-A slide has one thing: a figure, something to play with, what a cell prints, a rule (a paragraph that is bold as a
-whole), a displayed formula, a table, a list, a question, its answer, an exercise. All other words of the lesson are
-notes of the slide that they lead to; those in folds, of the slide that they are about. Optional sections are left out.
-An author corrects the choice with two tags: `no-slide` leaves a cell out; `slide` shows a text as it is, or a cell that
-puts nothing out.
+README.md says what has a slide. All other words are notes of the slide that they lead to; those in folds, of the slide
+that they are about. A rule is a paragraph that is bold as a whole. Tags correct the choice: `no-slide`, `slide`.
 """
 
 import base64

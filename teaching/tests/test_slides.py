@@ -1,108 +1,35 @@
 """The decks: which slides a lesson gives, and that in a browser everything is on its slide, in time and offline."""
 
-import html
 import re
 from pathlib import Path
 
 import pytest
 
-from lessonkit.course import Code, Exercise, Question, Text
 from teaching import material
-from teaching.material import Explorable, Figure
 from teaching.slides import deck, pdf
 from teaching.slides.__main__ import build
 from teaching.slides.pdf import show
-from teaching.tests.browser import chromium, listen, needs_chromium, own_lines, served, squeezed, toy_lesson
+from teaching.tests.browser import chromium, listen, needs_chromium, own_lines, served, squeezed
 
-EXPECTED = Path(__file__).with_name("toy_deck.txt")
 LAYOUT = Path(__file__).with_name("layout.js")
 
 
-def text(number):
-    """Return a Text that begins a section of the toy lesson."""
-    return Text(f"## 6.{number} Section {number}\n\nA word.")
-
-
-def printed(source, out="1\n", folded=False, tags=()):
-    return Code(source, source, [out] if out else [], folded, list(tags))
-
-
-OPTIONS = [{"text": "one", "reason": "Too few.", "right": False}, {"text": "two", "reason": "Right.", "right": True}]
-PREDICT, RECALL = (Question(kind, "6.1", f"a {kind}?", OPTIONS) for kind in ("Predict", "Recall"))
-FIGURE = Figure(b"png", "Bars.", "Two bars.", 700)
-FOLD = "<details><summary>When this holds</summary>\n\nNearly always.\n\n</details>"
-FUNCTION = 'def f(x):\n    """Count.\n\n    Example: f(2) is\n    3.\n    x: a number.\n    """\n    ...  # your answer'
-ON_PAPER = """# The mean of 1, 3?
-# Copy this line and replace the dots:
-# m = dict(
-#     mean=...)
-# mean   in two
-#        words
-# Example: of 2
-# and 4, 3.
-...  # your answer"""
-LONG = f"x = 1  # stays\n    y = {'1+' * 35}1  # has no room"
-TABLE = "| a |\n|---|\n" + "\n".join(f"| {k} |" for k in range(10))
-
-TOY = [
-    Text("# 6 · Toy: a lesson\n\nIt breaks.\n\n**You'll be able to**\n- do it."),
-    printed("import os\nload()", "ready\n"),  # prepares only
-    printed("import os\n\n# Not found?\nfrom a import b\n\n\ndef f():\n    pass", "nan\n"),
-    text(1),  # a prediction is answered after what happens
-    PREDICT,
-    printed("show(2)"),
-    Code("c2", "draw()", [FIGURE], True),
-    Text("Two, then."),
-    text(2),  # a question that nothing answers is answered before the next thing: an exercise, a rule, a section
-    PREDICT,
-    Exercise("6.1", 2, 5, FUNCTION, FUNCTION.replace("...  # your answer", "return 42"), "Add."),
-    PREDICT,
-    Text("**So two.**"),
-    RECALL,
-    PREDICT,
-    text(3),  # code that a question is about is shown, and other silent code is said
-    printed("class Patient:\n    pass", ""),
-    Text("A class."),
-    PREDICT,
-    printed("class Other:\n    pass", ""),
-    printed("print(1)"),
-    text(4),  # what has a slide of its own, and the words around it
-    Text(f"First.\n\n**Shared.**\n\n{FOLD}\n\nA product:\n\n$$a = b$$\n\n{TABLE}\n\n**Card**\n\n- One.\n\nLast."),
-    Text(f"$$a = {'x+' * 60}1 \\qquad b = 2$$"),
-    text(5),  # long outputs, long lines
-    printed("f()", "row\n" * 20, folded=True),
-    printed(LONG, "a =\n1\nb =\n2\n"),
-    text(6),
-    Code("c5", "explore.row()", [Explorable("row", {"x": [3, 1]})]),
-    Text("**Find out:** why?\n\n<details><summary>What there is to find</summary>\n\nTo two.\n\n</details>"),
-    Exercise("6.2", 1, 3, ON_PAPER, "m = 2"),
-    text(7),  # tags correct the choice
-    printed("f()", "", folded=True),
-    printed("g()", "", tags=["slide"]),
-    Code("c7", "draw()", [FIGURE], True, ["no-slide"]),
-    Text("Shown.", ["slide"]),
-    Exercise("6.3", 1, 3, ON_PAPER, "m = 2", tags=["optional"]),
-    Text("## Deeper (optional, 9 min)"),
-    Code("c8", "draw()", [FIGURE], True),
-]  # fmt: skip
-
-
-def words(body):
-    """Return what is read of HTML, a line of a list, a paragraph or a row of code each."""
-    lines = html.unescape(re.sub("<[^>]*>", "", re.sub("</(?:li|p|h1|h2|td|div|pre)>", "\n", body))).splitlines()
-    return "".join(f"  {line.rstrip()}\n" for line in lines if line.strip())
-
-
-def test_a_toy_lesson_has_the_slides_and_the_notes_that_it_had():
-    """Where a rule changes, look at each difference, and write toy_deck.txt anew."""
-    shown = []
-    for slide in deck.slides(toy_lesson(*TOY)):
-        picture = f"  [{getattr(slide.picture, 'alt', None) or slide.picture.name}]\n" if slide.picture else ""
-        notes = f"says\n{words(slide.notes)}" if slide.notes else ""
-        shown.append(
-            f"{slide.section.key if slide.section else 'start'} {slide.kind}\n{picture}{words(slide.body)}{notes}"
-        )
-    assert "\n".join(shown) == EXPECTED.read_text(encoding="utf-8")
+@pytest.mark.parametrize("stem", material.every())
+def test_a_question_is_answered_before_the_next_thing_is_asked_and_notes_hold_reasons_and_solutions(stem):
+    waits, asked = None, []
+    for slide in deck.slides(material.read(stem)):
+        if slide.item:
+            assert waits is None, f"{waits.name} is not answered when {slide.item.name} comes"
+            asked.append(slide.item.name)
+        if slide.kind in ("predict", "recall"):
+            waits = slide.item
+            assert slide.notes.count("<p><b>") >= len(waits.options)
+        elif slide.kind == "answer":
+            assert waits.name in slide.body
+            waits = None
+        elif slide.kind == "exercise":
+            assert 'class="code"' in slide.notes and 'class="timer"' in slide.body
+    assert waits is None and len(set(asked)) == len(asked) > 3
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ and on a page without a kernel: its `render` takes {model, el}, and its `start` 
 defaults as the function here. What it computes is exported, too, and compared with PyTorch in tests/test_explore.py.
 NAME.svg is the picture that it draws at its start, with a title and a description, for viewers that run no script,
 NAME-NUMBER.svg what it draws in a lesson that begins otherwise: after an edit, `node
-lessons_src/lessonkit/explore/still.mjs`. One more explorable is its module, its picture, and here a function that
-returns Explorable(NAME, parameters, what is allowed for each), named in __all__.
+lessons_src/lessonkit/explore/still.mjs`. One more explorable is its module, its picture, and here a function,
+named in __all__, whose annotations say what its parameters may be.
 """
 
 import inspect
@@ -28,19 +28,9 @@ class Explorable(anywidget.AnyWidget):
 
     A notebook stores its picture and its words, never its state as a widget. The picture's metadata say which module a
     page may show in its place ("explore") and with which parameters ("state").
-    allowed: for each parameter what `_numbers` or `_among` returns. ValueError for a value that is not.
     """
 
-    def __init__(self, name, state, **allowed):
-        for parameter, (convert, expected) in allowed.items():
-            try:
-                state[parameter] = convert(state[parameter])
-            except (TypeError, ValueError):
-                usual = inspect.signature(globals()[name]).parameters[parameter].default
-                raise ValueError(
-                    f"{parameter} of explore.{name} is {state[parameter]!r}; expected {expected}, "
-                    f"for example explore.{name}({parameter}={usual!r})."
-                ) from None
+    def __init__(self, name, state):
         self._esm = _joined(name)
         self._name, self._state = name, state
         self.add_traits(**{key: Any(value).tag(sync=True) for key, value in state.items()})
@@ -66,158 +56,165 @@ def _joined(name):
     return re.sub(r'import (\{[^}]*\}) from "\./host\.mjs";', enclosed, module)
 
 
-def row(x=(5, 1, -1, 4, 1, 2), gain=None, bias=None, eps=1e-5, correction=0, parts=("correction", "eps", "affine")):
+def _made(name, state):
+    """Return the Explorable of a name. ValueError for a parameter that is not what its annotation says."""
+    for key, parameter in inspect.signature(globals()[name]).parameters.items():
+        if isinstance(parameter.annotation, _Allowed):
+            try:
+                state[key] = parameter.annotation.convert(state[key], state.get("x"))
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"{key} of explore.{name} is {state[key]!r}; expected {parameter.annotation}, "
+                    f"for example explore.{name}({key}={parameter.default!r})."
+                ) from None
+    return Explorable(name, state)
+
+
+class _Allowed:
+    """What a parameter may be, in words, and convert(value, x): the value to keep; ValueError if it is not allowed."""
+
+    def __init__(self, words, convert):
+        self.words, self.convert = words, convert
+
+    def __repr__(self):
+        return self.words
+
+
+def _numbers(low, high, *lengths):
+    """A number from low to high; with lengths a list of them, of one length, or of one to another."""
+
+    def convert(value, x):
+        numbers = [float(number) for number in (value if lengths else [value])]
+        if lengths and not lengths[0] <= len(numbers) <= lengths[-1] or not all(low <= one <= high for one in numbers):
+            raise ValueError
+        return numbers if lengths else value
+
+    count = f"{' to '.join(map(str, lengths))} numbers" if lengths else "a number"
+    return _Allowed(f"{count} from {low} to {high}", convert)
+
+
+def _as_many(low, high, missing=None):
+    """Numbers from low to high, as many as x has. None is a list of `missing`, or stays None."""
+
+    def convert(value, x):
+        if value is None:
+            return None if missing is None else [missing] * len(x)
+        return _numbers(low, high, len(x)).convert(value, x)
+
+    return _Allowed(f"as many numbers as x, from {low} to {high}", convert)
+
+
+def _among(*options):
+    """One of the options."""
+    return _Allowed(f"one of {options}", lambda value, x: options[options.index(value)])
+
+
+def _some(*options):
+    """A list of any of the options."""
+    return _Allowed(f"any of {options}", lambda value, x: [options[options.index(one)] for one in value])
+
+
+def row(
+    x: _numbers(-10, 10, 2, 6) = (5, 1, -1, 4, 1, 2),
+    gain: _as_many(-1, 3, 1.0) = None,
+    bias: _as_many(-3, 3, 0.0) = None,
+    eps=1e-5,
+    correction=0,
+    parts: _some("correction", "eps", "affine") = ("correction", "eps", "affine"),
+):
     """Drag the numbers of a row and see their mean, their variance and LayerNorm of them.
 
-    x: two to six numbers from -10 to 10; gain, from -1 to 3, and bias, from -3 to 3: as many, or None for 1 and 0.
-    correction: 0 divides the squares by D, 1 by D - 1. parts: which of "correction", "eps", "affine" can be changed.
+    gain, bias: None for 1 and 0. correction: 0 divides the squares by D, 1 by D - 1. parts: what can be changed.
     """
-    D = _length(x)
-    gain, bias = [1.0] * D if gain is None else gain, [0.0] * D if bias is None else bias
-    state = dict(x=x, gain=gain, bias=bias, eps=eps, correction=correction, parts=list(parts))
-    return Explorable("row", state, x=_numbers(-10, 10, 2, 6), gain=_numbers(-1, 3, D, D), bias=_numbers(-3, 3, D, D))
+    return _made("row", locals())
 
 
-def block(tensor="BTC", over=("C",), groups=1, squares=False, cell=None):
+def block(
+    tensor: _among("BTC", "BCHW") = "BTC",
+    over: _some("B", "T", "C", "H", "W") = ("C",),
+    groups: _among(1, 2, 4) = 1,
+    squares=False,
+    cell=None,
+):
     """Point at a number of a tensor and see which others share its mean, for any axes and for each norm.
 
     tensor: "BTC" for sentences (2, 3, 4) or "BCHW" for images (2, 4, 3, 5). over: the axes that the mean runs over;
-    groups: 1, 2 or 4, into which C is cut first. squares: the mean of the squares, as in RMSNorm. cell: an index.
+    groups: into which C is cut first. squares: the mean of the squares, as in RMSNorm. cell: an index.
     """
     cell = list(cell or ((0, 1, 2) if tensor == "BTC" else (0, 1, 1, 2)))
-    return Explorable(
-        "block",
-        dict(tensor=tensor, over=over, groups=groups, squares=squares, cell=cell),
-        tensor=_among("BTC", "BCHW"),
-        over=_among(*str(tensor), many=True),
-        groups=_among(1, 2, 4),
-    )
+    return _made("block", locals())
 
 
-def depth(scale=1, norm="none", layer=10, seed=0):
+def depth(
+    scale: _numbers(0.8, 2.4) = 1, norm: _among("none", "before", "after") = "none", layer: _numbers(0, 50) = 10, seed=0
+):
     """Follow a digit through fifty layers, and its gradient back, and choose the weight scale and a norm.
 
-    scale: the weight scale, 0.8 to 2.4. norm: LayerNorm "none", "before" or "after" each ReLU. layer: the one looked
-    at, 0 to 50. seed: of the weights.
+    scale: the weight scale. norm: LayerNorm before or after each ReLU. layer: the one looked at. seed: of the weights.
     """
-    return Explorable(
-        "depth",
-        dict(scale=scale, norm=norm, layer=layer, seed=seed),
-        scale=_numbers(0.8, 2.4),
-        norm=_among("none", "before", "after"),
-        layer=_numbers(0, 50),
-    )
+    return _made("depth", locals())
 
 
-def batch(sample=(4, -2, 2, 0, 1), neighbors=5, likeness=0.3, draw=1, mode="train"):
+def batch(
+    sample: _numbers(-8, 8, 5) = (4, -2, 2, 0, 1),
+    neighbors: _numbers(0, 15) = 5,
+    likeness: _numbers(0, 1) = 0.3,
+    draw=1,
+    mode: _among("train", "eval") = "train",
+):
     """See what a sample's neighbors do to it in BatchNorm, in train and in eval mode, and in LayerNorm.
 
-    sample: its five features, from -8 to 8. neighbors: how many rows are beside it, 0 to 15. likeness: 0 as they
-    come, 1 copies of the sample. draw: which neighbors. mode: "train" or "eval".
+    neighbors: how many rows are beside the sample. likeness: 0 as they come, 1 copies of it. draw: which neighbors.
     """
     running = dict(mean=[0] * 5, variance=[1] * 5, batches=0)
-    return Explorable(
-        "batch",
-        dict(sample=sample, neighbors=neighbors, likeness=likeness, draw=draw, mode=mode, running=running),
-        sample=_numbers(-8, 8, 5, 5),
-        neighbors=_numbers(0, 15),
-        likeness=_numbers(0, 1),
-        mode=_among("train", "eval"),
-    )
+    return _made("batch", locals())
 
 
 def sphere(
-    x=(1.9, 0.5, 1.5), gain=(1.3, 0.5, 0.8), bias=(0.3, 0.7, 0.9), eps=1e-5, step=2, camera=(10, 24), show=("cloud",)
+    x: _numbers(-2.5, 2.5, 3) = (1.9, 0.5, 1.5),
+    gain: _numbers(-1, 2, 3) = (1.3, 0.5, 0.8),
+    bias: _numbers(-2, 2, 3) = (0.3, 0.7, 0.9),
+    eps: _numbers(0, 10) = 1e-5,
+    step: _among(0, 1, 2, 3) = 2,
+    camera: _numbers(-180, 180, 2) = (10, 24),
+    show: _some("cloud", "softmax") = ("cloud",),
 ):
     """See LayerNorm of three numbers in space: onto a plane, onto a circle, onto an ellipse.
 
-    x: three numbers from -2.5 to 2.5; gain: -1 to 2, bias: -2 to 2; eps: 0 to 10. step: 0 the row, 1 minus its mean,
-    2 divided, 3 after gain and bias. camera: its turn and its height, -15 to 80, in degrees. show: of "cloud", 60
-    other rows, and "softmax", its triangle.
+    step: 0 the row, 1 minus its mean, 2 divided, 3 after gain and bias. camera: its turn and its height, -15 to 80, in
+    degrees. show: 60 other rows, and the triangle of softmax.
     """
-    return Explorable(
-        "sphere",
-        dict(x=x, gain=gain, bias=bias, eps=eps, step=step, camera=camera, show=show),
-        x=_numbers(-2.5, 2.5, 3, 3),
-        gain=_numbers(-1, 2, 3, 3),
-        bias=_numbers(-2, 2, 3, 3),
-        eps=_numbers(0, 10),
-        step=_among(0, 1, 2, 3),
-        camera=_numbers(-180, 180, 2, 2),
-        show=_among("cloud", "softmax", many=True),
-    )
+    return _made("sphere", locals())
 
 
 def backward(
-    x=(0.4, -0.8, 2, 1.3, -1.9),
-    dy=(-0.6, 1.2, 2.2, 0.9, 0.5),
-    gain=None,
-    eps=1e-5,
-    paths=("straight", "mean", "variance"),
-    nudged=(),
+    x: _numbers(-10, 10, 3, 8) = (0.4, -0.8, 2, 1.3, -1.9),
+    dy: _as_many(-10, 10) = (-0.6, 1.2, 2.2, 0.9, 0.5),
+    gain: _as_many(-10, 10) = None,
+    eps: _numbers(0, 10) = 1e-5,
+    paths: _some("straight", "mean", "variance") = ("straight", "mean", "variance"),
+    nudged: _some(*range(8)) = (),
     marks=False,
 ):
     """Follow dy back through LayerNorm on three paths, switch them off, and compare dx with a nudge of x.
 
-    x: a row of three to eight numbers from -10 to 10; dy, what comes back from the loss, and gain: as many, None for
-    a gain of 1. paths: those that are on. nudged: the features, counted from 0, whose nudge is shown. marks: whether
-    the row of dy shows where x hat is.
+    dy: what comes back from the loss. gain: None for 1. paths: those that are on. nudged: the features, counted from 0,
+    whose nudge is shown. marks: whether the row of dy shows where x hat is.
     """
-    D = _length(x)
-    as_many = _numbers(-10, 10, D, D)
-    return Explorable(
-        "backward",
-        dict(x=x, dy=dy, gain=gain, eps=eps, paths=paths, nudged=nudged, marks=marks),
-        x=_numbers(-10, 10, 3, 8),
-        dy=as_many,
-        **{} if gain is None else {"gain": as_many},
-        eps=_numbers(0, 10),
-        paths=_among("straight", "mean", "variance", many=True),
-        nudged=_among(*range(D), many=True),
-    )
+    return _made("backward", locals())
 
 
-def stream(place="pre", blocks=12, scale=1, rate=0.01, warmUp=0, seed=1):
+def stream(
+    place: _among("none", "post", "pre") = "pre",
+    blocks: _numbers(2, 24) = 12,
+    scale: _numbers(0.2, 2) = 1,
+    rate: _numbers(0.001, 0.1) = 0.01,
+    warmUp: _numbers(0, 20) = 0,
+    seed=1,
+):
     """Compare a norm in three places of a residual stream: the size of the stream, the gradients, the first steps.
 
-    place: the one looked at, "none", "post" (after the sum) or "pre" (on the branch). blocks: 2 to 24; scale: the
-    weight scale, 0.2 to 2; rate: of Adam, 0.001 to 0.1; warmUp: its steps of warm-up, 0 to 20; seed: of the weights.
+    place: the one looked at, no norm, after the sum, or on the branch. scale: the weight scale; rate: of Adam; warmUp:
+    its steps of warm-up; seed: of the weights.
     """
-    return Explorable(
-        "stream",
-        dict(place=place, blocks=blocks, scale=scale, rate=rate, warmUp=warmUp, seed=seed),
-        place=_among("none", "post", "pre"),
-        blocks=_numbers(2, 24),
-        scale=_numbers(0.2, 2),
-        rate=_numbers(0.001, 0.1),
-        warmUp=_numbers(0, 20),
-    )
-
-
-def _numbers(low, high, least=1, most=None):
-    """What turns least to most numbers from low to high into floats, or checks a single one; and that in words."""
-
-    def convert(value):
-        numbers = [float(number) for number in (value if most else [value])]
-        if not least <= len(numbers) <= (most or 1) or not all(low <= number <= high for number in numbers):
-            raise ValueError
-        return numbers if most else value
-
-    count = f"{least} to {most}" if least < (most or 1) else least
-    return convert, f"{count} number{'s' if most else ''} from {low} to {high}"
-
-
-def _among(*options, many=False):
-    """What checks that a value, or each of many, is one of the options; and that in words."""
-
-    def convert(value):
-        values = list(value) if many else value
-        if not set(values if many else [value]) <= set(options):
-            raise ValueError
-        return values
-
-    return convert, ", ".join(map(repr, options))
-
-
-def _length(x):
-    return len(x) if hasattr(x, "__len__") else 0
+    return _made("stream", locals())

@@ -1,26 +1,22 @@
 // The backward pass of LayerNorm: dy travels back to dx on three paths, which can be switched off one by one.
-// An anywidget front-end module: JupyterLab and a page without a kernel run this same file, with host.mjs.
-// The model holds what `start` lists. `still()` draws the same as text, for viewers that run no script.
 
 // prettier-ignore
 import {
-  ACCENT, INK, box, buttons, clamp, explorable, file, fmt, layerNorm, letters, line, list, mean, range, tag, text,
-  upTo,
+  ACCENT, INK, box, buttons, clamp, explorable, file, fmt, layerNorm, letters, line, list, mean, moved, range, rect,
+  tag, text, upTo,
 } from "./host.mjs";
 
-// ---- What the model holds, and how it starts ----
-
 export const start = {
-  x: [0.4, -0.8, 2, 1.3, -1.9], // one row; D numbers, at least 3
-  dy: [-0.6, 1.2, 2.2, 0.9, 0.5], // what comes back from the loss, D numbers
-  gain: null, // D numbers; null: all 1
+  x: [0.4, -0.8, 2, 1.3, -1.9],
+  dy: [-0.6, 1.2, 2.2, 0.9, 0.5],
+  gain: null,
   eps: 1e-5,
-  paths: ["straight", "mean", "variance"], // the paths that are on
-  nudged: [], // the features, counted from 0, whose nudge is shown
-  marks: false, // whether the row of dy shows where x̂ is
+  paths: ["straight", "mean", "variance"],
+  nudged: [],
+  marks: false,
 };
 
-// ---- The mathematics: pure functions, compared with torch by the tests ----
+// ---- The mathematics ----
 
 const PATHS = ["straight", "mean", "variance"];
 const sum = (values) => values.reduce((a, b) => a + b, 0);
@@ -37,37 +33,28 @@ export function backward(x, dy, { eps = 1e-5, gain = null } = {}) {
   };
 }
 
-/** The sum of the paths that are on: D numbers, zeros where none is. */
 export const combine = (parts, paths = PATHS) => parts.straight.map((_, i) => sum(paths.map((path) => parts[path][i])));
-
-/** Three numbers of a row: its mean, its largest entry by size, its length. */
-export function summary(dx) {
-  return { mean: mean(dx), largest: Math.max(...dx.map(Math.abs)), length: Math.hypot(...dx) };
-}
 
 /** How fast the loss, the sum of dy · y, grows when entry i of x grows by delta: measured, without a derivative. */
 export function nudge(x, dy, i, { eps = 1e-5, gain = null, delta = smallStep(x, eps) } = {}) {
   const loss = (row) => sum(layerNorm(row, { eps, gain }).y.map((v, j) => v * dy[j]));
-  const moved = x.map((v, j) => (j === i ? v + delta : v));
-  return (loss(moved) - loss(x)) / delta;
+  const nudged = x.map((v, j) => (j === i ? v + delta : v));
+  return (loss(nudged) - loss(x)) / delta;
 }
 
-/** A power of ten that is small beside the row's deviation, 0.001 at most. */
 export function smallStep(x, eps) {
   const { rstd } = layerNorm(x, { eps });
-  return Number.isFinite(rstd) ? 10 ** -(3 + Math.ceil(Math.log10(Math.max(1, rstd)))) : 1e-3;
+  return 10 ** -(3 + Math.ceil(Math.log10(Math.max(1, rstd))));
 }
 
 // ---- Words ----
 
-/** A number with fewer digits where it is large. */
 const short = (v) => fmt(v, Math.abs(v) < 10 ? 2 : Math.abs(v) < 100 ? 1 : 0);
 const and = (words) => (words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`);
 const NAMES = { straight: "straight", mean: "through the mean", variance: "through the variance" };
 
 /** One sentence on the paths, or on the nudge that was asked for last. It does not say what there is to find. */
 function sentence({ x, dy, eps, gain, paths }, dx, asked) {
-  if (!dx.every(Number.isFinite)) return "All numbers of x are equal and ε is 0: the deviation is 0, and dx is 0/0.";
   if (asked !== null) {
     const delta = smallStep(x, eps);
     const digits = Math.round(-Math.log10(delta));
@@ -86,16 +73,13 @@ function sentence({ x, dy, eps, gain, paths }, dx, asked) {
   return `The ${off.length > 1 ? `paths ${words} are` : `path ${words} is`} off. Press a nudge: does dx still say how the loss moves?`;
 }
 
-// ---- The picture: SVG as text, the same in a browser and under Node ----
+// ---- The picture ----
 
 const TITLE = "The backward pass of LayerNorm, on three paths";
 const HEAD = 104; // pixels on the left for the names of the rows
 const ROWS = [
-  { key: "x", height: 112, look: { fill: INK, opacity: 0.4 } },
-  { key: "dy", height: 112, look: { fill: INK, opacity: 0.4 } },
-  { key: "straight", height: 80, look: { fill: INK, opacity: 0.55 } },
-  { key: "mean", height: 80, look: { fill: INK, opacity: 0.55 } },
-  { key: "variance", height: 80, look: { fill: INK, opacity: 0.55 } },
+  ...["x", "dy"].map((key) => ({ key, height: 112, look: { fill: INK, opacity: 0.4 } })),
+  ...PATHS.map((key) => ({ key, height: 80, look: { fill: INK, opacity: 0.55 } })),
   { key: "dx", height: 112, look: { fill: ACCENT } },
   { key: "nudge", height: 44 },
 ];
@@ -128,14 +112,12 @@ function rowsOf(state) {
 /** One bar from the middle of its row, its number at the tip where there is room, its grip if it can be dragged. */
 function bar(row, center, width, value, limit, look) {
   const centered = { "text-anchor": "middle", "font-size": width < 22 ? 10.5 : 12 };
-  if (!Number.isFinite(value)) return text(center, middleOf(row) + 4, "0/0", centered);
   const [zero, tip] = [middleOf(row), heightAt(row, value, limit)];
-  const size = { x: center - width / 2, y: Math.min(zero, tip), width, height: Math.max(0.8, Math.abs(tip - zero)) };
-  const shape = tag("rect", { ...size, ...look });
+  const shape = rect(center - width / 2, Math.min(zero, tip), width, Math.max(0.8, Math.abs(tip - zero)), look);
   if (PATHS.includes(row.key)) return shape; // no numbers: the sum has them
-  const grip = { x: center - width / 2 - 2, y: tip - 2.5, width: width + 4, height: 5, rx: 2.5, fill: INK };
+  const grip = row.key === "dx" ? "" : rect(center - width / 2 - 2, tip - 2.5, width + 4, 5, { rx: 2.5, fill: INK });
   const number = text(center, tip + (value < 0 ? letters() + 3 : -6), short(value), centered);
-  return shape + (row.key === "dx" ? "" : tag("rect", grip)) + number;
+  return shape + grip + number;
 }
 
 /** The whole picture, without its frame. limits: {x, dy, dx}, what the longest bar of a row stands for. */
@@ -160,9 +142,9 @@ function drawing(shown, width, limits) {
   const signs = upTo(D).map((i) => {
     const [left, right] = [-1, 1].map((side) => columnOf(i, D, width) + (side * barWidth) / 2);
     const [hat, slope] = [shown.xHat[i], shown.slopes[i]];
-    const at = shown.marks && Number.isFinite(hat) ? heightAt(ROW.dy, hat, limits.dy) : null;
-    const mark = at === null ? "" : line(left - 7, at, right + 7, at, { "stroke-width": 2, "stroke-dasharray": "4 2" });
-    if (!Number.isFinite(slope)) return mark;
+    const at = heightAt(ROW.dy, hat, limits.dy);
+    const mark = !shown.marks ? "" : line(left - 7, at, right + 7, at, { "stroke-width": 2, "stroke-dasharray": "4 2" });
+    if (slope === null) return mark;
     const d = `M${(right + 1).toFixed(1)} ${heightAt(ROW.dx, slope, limits.dx).toFixed(1)}l9 -5v10z`;
     return mark + tag("path", { d, fill: INK });
   });
@@ -170,7 +152,7 @@ function drawing(shown, width, limits) {
 }
 
 function limitsOf(shown) {
-  const largest = (...rows) => Math.max(...rows.flat().filter(Number.isFinite).map(Math.abs));
+  const largest = (...rows) => Math.max(...rows.flat().map(Math.abs));
   return {
     x: Math.max(2.5, Math.ceil(largest(shown.x))),
     dy: Math.max(2.5, Math.ceil(largest(shown.dy, shown.marks ? shown.xHat : []))),
@@ -178,16 +160,14 @@ function limitsOf(shown) {
   };
 }
 
-/** The explorable as a whole SVG, for viewers that run no script. changes: what differs from the start. */
 export function still(changes = {}) {
   const shown = rowsOf({ ...start, ...changes });
   const parts = PATHS.map((path) => `${NAMES[path]}: ${list(shown[path])}`).join("; ");
   const described = `Six rows of ${shown.x.length} bars. x: ${list(shown.x)}. dy: ${list(shown.dy)}. ${parts}. Their sum dx: ${list(shown.dx)}.`;
-  const inside = tag("g", { transform: "translate(12 8)" }, drawing(shown, 560, limitsOf(shown)));
-  return file(TITLE, described, 584, ROW.nudge.top + 16, inside);
+  return file(TITLE, described, 584, ROW.nudge.top + 16, moved(12, 8, drawing(shown, 560, limitsOf(shown))));
 }
 
-// ---- The page around the picture ----
+// ---- The page ----
 
 const STYLE = `
 --side: 270px;
@@ -215,7 +195,7 @@ function page(id, { x }) {
   );
   const paths = PATHS.map(
     (path) =>
-      `<label class="path" style="top:${ROW[path].top}px;height:${ROW[path].height}px"><input type="checkbox" value="${path}" aria-label="path ${NAMES[path]}"></label>`,
+      `<label class="path" style="top:${ROW[path].top}px;height:${ROW[path].height}px"><input type="checkbox" data-key="paths" value="${path}" aria-label="path ${NAMES[path]}"></label>`,
   );
   const nudges = features.map(
     (i) => `<button type="button" class="nudge" style="top:${ROW.nudge.top + 4}px"></button>`,
@@ -238,11 +218,9 @@ function page(id, { x }) {
     </div></div>`;
 }
 
-// ---- The explorable ----
-
 function connect({ stage, first, state, find, all, on, change, write, tell, drag }) {
   const svg = find("svg");
-  const [columns, nudges, paths, numbers] = [".column", ".nudge", ".path input", "[data-number]"].map(all);
+  const [columns, nudges, numbers] = [".column", ".nudge", "[data-number]"].map(all);
   const D = first.x.length;
   const limits = limitsOf(rowsOf(first));
   let asked = null; // the feature whose nudge was asked for last
@@ -273,13 +251,13 @@ function connect({ stage, first, state, find, all, on, change, write, tell, drag
       if (slope === null) write(button, columnWidth < 48 ? "+" : "nudge");
       else write(button, columnWidth < 40 ? fmt(slope, 1) : short(slope));
     });
-    for (const path of paths) path.checked = shown.paths.includes(path.value);
-    const three = summary(shown.dx);
+    const { dx } = shown;
+    const three = { mean: mean(dx), largest: Math.max(...dx.map(Math.abs)), length: Math.hypot(...dx) };
     for (const cell of numbers) write(cell, fmt(three[cell.dataset.number]));
-    const words = sentence(shown, shown.dx, asked);
-    const rows = `x: ${list(shown.x)}. dy: ${list(shown.dy)}. Paths on: ${and(shown.paths) || "none"}. dx: ${list(shown.dx)}`;
-    const dx = `Mean of dx ${fmt(three.mean)}, largest entry ${fmt(three.largest)}, length ${fmt(three.length)}`;
-    tell(words, `${words} ${rows}. ${dx}.`);
+    const words = sentence(shown, dx, asked);
+    const rows = `x: ${list(shown.x)}. dy: ${list(shown.dy)}. Paths on: ${and(shown.paths) || "none"}. dx: ${list(dx)}`;
+    const { mean: middle, largest, length } = three;
+    tell(words, `${words} ${rows}. Mean of dx ${fmt(middle)}, largest entry ${fmt(largest)}, length ${fmt(length)}.`);
   }
 
   // Pointers: a mouse may take a bar anywhere in its column; a finger takes its tip, or taps, so that the page can scroll.
@@ -319,18 +297,12 @@ function connect({ stage, first, state, find, all, on, change, write, tell, drag
     if (!column || event.pointerType !== "touch" || event.target.matches(".grip")) return; // a tap beside the tip
     put(column, valueAt(ROW[column.key], pixel(event), limits[column.key]));
   });
-  const toggled = (items, item) => (items.includes(item) ? items.filter((other) => other !== item) : [...items, item]);
-  for (const path of paths) {
-    on(path, "change", () => {
-      const chosen = toggled(state().paths, path.value);
-      change({ paths: PATHS.filter((other) => chosen.includes(other)) });
-    });
-  }
   nudges.forEach((button, i) => {
     on(button, "click", () => {
       const { nudged } = state();
-      asked = nudged.includes(i) ? null : i;
-      change({ nudged: toggled(nudged, i) });
+      const others = nudged.filter((other) => other !== i);
+      asked = others.length < nudged.length ? null : i;
+      change({ nudged: asked === null ? others : [...others, i] });
     });
   });
   const random = (limit) => upTo(D).map(() => Math.round((2 * Math.random() - 1) * 0.8 * limit * 10) / 10);

@@ -1,17 +1,11 @@
 // A sample among its neighbors: BatchNorm moves it when they change, LayerNorm does not. A column is a feature.
-// An anywidget front-end module: JupyterLab and a page without a kernel run this same file, with host.mjs.
 
 // prettier-ignore
 import {
-  ACCENT, INK, ORANGE, buttons, clamp, explorable, file, fmt, layerNorm, lerp, letters, line, list, mean, normal,
-  radios, slider, smooth, tag, text, upTo,
+  ACCENT, INK, ORANGE, buttons, circle, clamp, explorable, file, fmt, heads, layerNorm, lerp, line, list, mean, moved,
+  normal, numberRow, panel, radios, rect, slider, smooth, text, upTo,
 } from "./host.mjs";
 
-/**
- * The model's keys and what they are at first. sample: its features. neighbors: how many rows are beside it; likeness: 0
- * as they come, 1 copies of the sample; draw: which neighbors. mode: train or eval. running: {mean, variance, batches}, what
- * BatchNorm has kept of the batches that it was trained on.
- */
 export const start = {
   sample: [4, -2, 2, 0, 1],
   neighbors: 5,
@@ -72,7 +66,6 @@ function results(state) {
 
 // ---- Words ----
 
-/** Where BatchNorm's numbers come from. */
 function sentence({ neighbors, likeness, mode, running }) {
   if (mode === "eval") {
     const past = running.batches
@@ -102,36 +95,20 @@ function moves(now, before) {
 const LABELS = 74; // pixels left of the columns, as wide as the table's first column
 const [ABOVE, BELOW] = [210, 120]; // pixels: the panel of the batch, and that of a norm
 
-/** A panel's place of a value, its grid lines with their numbers, and the middle of each column. */
-function panel(width, tall, limit, ticks, D) {
-  const y = (v) => (tall / 2) * (1 - clamp(v, -limit, limit) / limit);
-  const center = (i) => LABELS + ((width - LABELS) / D) * (i + 0.5);
-  const number = (v) => text(LABELS - 8, y(v) + letters() / 3, fmt(v, 0), { "text-anchor": "end", opacity: 0.72 });
-  const grid = ticks.map((v) => line(LABELS, y(v), width, y(v), { opacity: v ? 0.13 : 0.6 }) + number(v));
-  return { y, center, grid: grid.join("") };
-}
+const columns = (D, width, tall, limit, ticks) => panel({ width, tall, limit, D, ticks, left: LABELS });
 
 /** Each feature's numbers: the neighbors as dots, the sample as a ring, what BatchNorm subtracts, and σ to both sides. */
 function crowdPanel({ sample }, { rows, used }, width) {
-  const { y, center, grid } = panel(width, ABOVE, 8, [-8, -4, 0, 4, 8], sample.length);
+  const { y, x, grid } = columns(sample.length, width, ABOVE, 8, [-8, -4, 0, 4, 8]);
   const drawn = sample.map((own, i) => {
-    const [at, mu, sigma] = [center(i), used.mean[i], Math.sqrt(used.variance[i])];
-    const band = {
-      x: at - 24,
-      y: y(mu + sigma),
-      width: 48,
-      height: y(mu - sigma) - y(mu + sigma),
-      fill: ORANGE,
-      opacity: 0.2,
-    };
-    const dots = rows
-      .slice(1)
-      .map((row, k) => tag("circle", { cx: at - 14 + ((k * 11) % 28), cy: y(row[i]), r: 3, fill: INK, opacity: 0.45 }));
+    const [at, mu, sigma] = [x(i), used.mean[i], Math.sqrt(used.variance[i])];
+    const [top, bottom] = [y(mu + sigma), y(mu - sigma)];
+    const dot = (row, k) => circle(at - 14 + ((k * 11) % 28), y(row[i]), 3, { fill: INK, opacity: 0.45 });
     return [
-      tag("rect", band),
+      rect(at - 24, top, 48, bottom - top, { fill: ORANGE, opacity: 0.2 }),
       line(at - 24, y(mu), at + 24, y(mu), { stroke: ORANGE, "stroke-width": 3 }),
-      ...dots,
-      tag("circle", { cx: at, cy: y(own), r: 6.5, fill: INK }),
+      ...rows.slice(1).map(dot),
+      circle(at, y(own), 6.5, { fill: INK }),
     ].join("");
   });
   return grid + drawn.join("");
@@ -139,27 +116,19 @@ function crowdPanel({ sample }, { rows, used }, width) {
 
 /** A norm of the sample as bars; ghost: where they were at the start, if that is to be seen. */
 function resultPanel(values, ghost, fill, width) {
-  const { y, center, grid } = panel(width, BELOW, 3, [-2, 0, 2], values.length);
-  const drawn = values.map((v, i) => {
-    const size = { x: center(i) - 13, y: Math.min(y(v), y(0)), width: 26, height: Math.abs(y(v) - y(0)) };
-    const look = { "stroke-width": 2, "stroke-dasharray": "3 3" };
-    const mark = ghost ? line(center(i) - 19, y(ghost[i]), center(i) + 19, y(ghost[i]), look) : "";
-    return tag("rect", { ...size, fill, rx: 2 }) + mark;
-  });
-  return grid + drawn.join("");
+  const { grid, bars, marks } = columns(values.length, width, BELOW, 3, [-2, 0, 2]);
+  return grid + bars(values, { fill, rx: 2 }) + marks(ghost, 19, { "stroke-width": 2, "stroke-dasharray": "3 3" });
 }
 
-/** The explorable as a whole SVG, for viewers that run no script. changes: what differs from the start. */
 export function still(changes = {}) {
   const state = { ...start, ...changes };
   const width = 560;
   const now = results(state);
-  const part = (y, words, space, inside) =>
-    text(LABELS, y, words, { "font-size": 14 }) + tag("g", { transform: `translate(0 ${y + space})` }, inside);
+  const part = (y, words, space, inside) => text(LABELS, y, words, { "font-size": 14 }) + moved(0, y + space, inside);
   const parts = [
     part(22, `a sample (large) among ${state.neighbors} neighbors`, 18, crowdPanel(state, now, width)),
-    part(292, "BatchNorm of the sample", 12, resultPanel(now.batch, null, ORANGE, width)),
-    part(456, "LayerNorm of the sample", 12, resultPanel(now.layer, null, ACCENT, width)),
+    part(292, "BatchNorm of the sample", 12, resultPanel(now.batch, [], ORANGE, width)),
+    part(456, "LayerNorm of the sample", 12, resultPanel(now.layer, [], ACCENT, width)),
   ];
   const described = `The five features of a sample among ${state.neighbors} neighbors, with BatchNorm and LayerNorm of the sample as bars.`;
   return file(TITLE, described, width, 610, parts.join("\n"));
@@ -175,7 +144,6 @@ tr > :first-child { width: ${LABELS}px; font-size: 12px; }
 .say { min-height: 8.8em; }
 button { flex-basis: 40%; }`;
 
-// The numbers below the picture, a column a feature.
 const ROWS = [
   ["sample", "sample"],
   ["mean", "mean"],
@@ -186,10 +154,7 @@ const ROWS = [
 
 function page(id, { sample }) {
   const D = sample.length;
-  const heads = upTo(D).map((i) => `<th scope="col"><span class="unseen">feature </span>${i + 1}</th>`);
-  const rows = ROWS.map(
-    ([key, words]) => `<tr data-key="${key}"><th scope="row">${words}</th>${"<td></td>".repeat(D)}</tr>`,
-  );
+  const rows = ROWS.map(([key, sign]) => numberRow(D, { key, sign }));
   const bars = (norm) =>
     `<tr class="from" aria-hidden="true"><td colspan="${D + 1}"><svg class="${norm}" height="${BELOW}"></svg></td></tr>`;
   return `<div class="whole">
@@ -197,25 +162,19 @@ function page(id, { sample }) {
   <div class="show">
     <p class="hint">One sample (large) among its neighbors (small). A column is a feature.</p>
     <svg class="stage" aria-hidden="true" height="${ABOVE}"></svg>
-    <table><thead><tr><td></td>${heads.join("")}</tr></thead>
+    <table><thead><tr><td></td>${heads(D)}</tr></thead>
       <tbody>${rows.slice(0, 3).join("")}</tbody>
       <tbody>${bars("batch")}${rows[3]}${bars("layer")}${rows[4]}</tbody></table></div>
   <div class="set">
     ${slider("neighbors", "neighbors in the batch", 0, MOST, 1)}
     ${slider("likeness", "how much they are like the sample", 0, 1, 0.05)}
-    ${radios(id, "mode", "BatchNorm", [
-      ["train", "train"],
-      ["eval", "eval"],
-    ])}
+    ${radios(id, "mode", "BatchNorm", ["train", "eval"].map((mode) => [mode, mode]))}
     ${buttons({ others: "other neighbors", train: "train on a batch", reset: "reset" })}
   </div></div>`;
 }
 
-// ---- The explorable ----
-
-function connect({ stage, first, state, find, all, change, write, tell }) {
+function connect({ stage, first, state, find, change, fill, tell }) {
   const [batched, layered, train] = ["svg.batch", "svg.layer", "[data-act=train]"].map(find);
-  const lines = all("tr[data-key]");
   const before = results(first);
   let ride = null; // other neighbors on their way to their places: {from, share}
 
@@ -238,8 +197,7 @@ function connect({ stage, first, state, find, all, change, write, tell }) {
     batched.innerHTML = resultPanel(shown.batch, before.batch, ORANGE, width);
     layered.innerHTML = resultPanel(result.layer, before.layer, ACCENT, width);
     const { used, batch, layer } = result;
-    const values = { sample: now.sample, mean: used.mean, deviation: used.variance.map(Math.sqrt), batch, layer };
-    for (const row of lines) values[row.dataset.key].forEach((v, i) => write(row.cells[i + 1], fmt(v)));
+    fill({ sample: now.sample, mean: used.mean, deviation: used.variance.map(Math.sqrt), batch, layer });
     train.disabled = now.mode === "eval" || !now.neighbors;
     const words = `${sentence(now)} ${moves(result, before)}`;
     tell(words, `${words} BatchNorm of the sample: ${list(batch)}. LayerNorm: ${list(layer)}.`);

@@ -1,9 +1,9 @@
 // Who shares my mean? Point at a number of a tensor, and all that share its statistics light up.
-// An anywidget front-end module: JupyterLab and a page without a kernel run this same file, with host.mjs.
 
-import { ACCENT, INK, choice, explorable, file, letters, points, tag, text, upTo } from "./host.mjs";
+import {
+  ACCENT, INK, choice, explorable, file, label, letters, mean, moved, points, radios, tag, text, upTo,
+} from "./host.mjs";
 
-/** The model's keys and what they are at first. over: the axes that the mean runs over; groups: of C; cell: an index. */
 export const start = { tensor: "BTC", over: ["C"], groups: 1, squares: false, cell: [0, 1, 2] };
 
 const TITLE = "Who shares my mean?";
@@ -30,7 +30,6 @@ export function meanOf(index, shape, over, groups) {
   return Object.values(shape).map((size, axis) => Math.floor((index[axis] * kept[axis]) / size));
 }
 
-/** All indexes of a tensor of these sizes, the last axis fastest. */
 export function indexes(sizes) {
   return sizes.reduce((all, size) => all.flatMap((index) => upTo(size).map((i) => [...index, i])), [[]]);
 }
@@ -49,7 +48,6 @@ const NORMS = {
 };
 const setting = (name, tensor) => ({ groups: 1, squares: false, ...NORMS[name](tensor) });
 
-/** The norm that averages like this, or "" if none has a name. */
 export function nameOf({ tensor, over, groups, squares }) {
   const same = (norm) =>
     norm.groups === groups &&
@@ -83,7 +81,6 @@ export function code({ tensor, over, groups, squares }) {
   return `x${split}${squares ? ".square()" : ""}.mean(${dims.length > 1 ? tuple(dims) : dims}, keepdim=True)\n# ${tuple(kept)}`;
 }
 
-/** What is averaged, and who is in it. */
 function sentence(state) {
   const shape = SHAPES[state.tensor];
   const { means, entries } = reduced(shape, state.over, state.groups);
@@ -104,14 +101,13 @@ function sentence(state) {
 const LEFT = 64; // pixels, for the words beside the sheets
 const polygon = (corners, more) => tag("polygon", { points: points(corners), ...more });
 
-/** Four sizes (or places) of a tensor that may have three. */
 const padded = (sizes, first) => [...Array(4 - sizes.length).fill(first), ...sizes];
 
 /**
  * A tensor as standing sheets. The last axis runs to the right (and away), the one before it down; the one before that
  * puts sheets side by side, and a fourth puts rows of sheets below each other.
  * paint(index): attributes of a cell. right, down: the sides of a cell; pitch: from one sheet to the next.
- * Returns {inside, sheets: [{index, x, y}]}, the upper left corners.
+ * Returns {inside, corners: [[row, place, x, y] of each sheet's upper left one]}.
  */
 function sheets(sizes, { left, top, right, down, pitch }, paint) {
   const [rows, across, tall, wide] = padded(sizes, 1);
@@ -121,7 +117,7 @@ function sheets(sizes, { left, top, right, down, pitch }, paint) {
   for (const [row, place] of indexes([rows, across])) {
     const [x, y] = [left + place * pitch[0], top + row * pitch[1] + wide * dy];
     const at = (i, j, back = 0) => [x + j * dx - 0.16 * dx * back, y + i * down - j * dy - 0.3 * dy * back];
-    corners.push({ index: [row, place], x, y: y - wide * dy });
+    corners.push([row, place, x, y - wide * dy]);
     inside.push(polygon([at(0, 0), at(0, 0, 1), at(tall, 0, 1), at(tall, 0)], { fill: INK, opacity: 0.34 }));
     inside.push(polygon([at(0, 0), at(0, 0, 1), at(0, wide, 1), at(0, wide)], { fill: INK, opacity: 0.2 }));
     for (const [i, j] of indexes([tall, wide])) {
@@ -129,7 +125,7 @@ function sheets(sizes, { left, top, right, down, pitch }, paint) {
       inside.push(polygon([at(i, j), at(i, j + 1), at(i + 1, j + 1), at(i + 1, j)], paint(index)));
     }
   }
-  return { inside: inside.join(""), sheets: corners };
+  return { inside: inside.join(""), corners };
 }
 
 /** The block, and below it the block of its means, each under what it is the mean of. Returns {inside, height}. */
@@ -142,13 +138,8 @@ function drawing(state, width) {
   const paint = (mean) => {
     const shade = mean.reduce((sum, i) => sum + i, 0) % 2 ? 0.26 : 0.1; // neighbors take turns
     const lit = mean.join() === mine;
-    return {
-      fill: lit ? ACCENT : INK,
-      "fill-opacity": lit ? 0.85 : shade,
-      stroke: INK,
-      "stroke-width": 0.6,
-      "stroke-opacity": 0.75,
-    };
+    const edge = { stroke: INK, "stroke-width": 0.6, "stroke-opacity": 0.75 };
+    return { fill: lit ? ACCENT : INK, "fill-opacity": lit ? 0.85 : shade, ...edge };
   };
   const [dx, dy, down, gap] = (tensor === "BTC" ? [48, 13, 44, 44] : [18, 7, 26, 30]).map(
     (v) => v * Math.min(1, (width - LEFT - 2) / 450),
@@ -162,38 +153,22 @@ function drawing(state, width) {
   const [last, before, sheet] = Object.keys(shape).reverse();
   const words = [];
   const edge = -3.5 * (letters() - 12); // words beside the sheets begin here
-  for (const {
-    index: [row, place],
-    x,
-    y,
-  } of block.sheets) {
+  for (const [row, place, x, y] of block.corners) {
     const whole = `${nameOfAxis(sheet, tensor)} ${place + 1}`;
     const name = place && 0.6 * letters() * whole.length > pitch[0] ? place + 1 : whole;
     if (row === 0) words.push(text(x + (wide * dx) / 2, y - 8, name, { "text-anchor": "middle" }));
     if (place === 0 && rows > 1) words.push(text(edge, y + wide * dy + 14, `${nameOfAxis("B", tensor)} ${row + 1}`));
   }
   const side = 22 + wide * dy + (tall * down) / 2 + (rows > 1 ? letters() + 4 : 4);
-  words.push(text(LEFT - 13, side, `${before} = ${shape[before]}`, { "text-anchor": "end", opacity: 0.72 }));
+  words.push(label(LEFT - 13, side, `${before} = ${shape[before]}`, "end"));
   words.push(text(LEFT + (wide * dx) / 2, 24 + letters() + wide * dy + tall * down, `${last} = ${shape[last]}`, { opacity: 0.72 }));
 
   // The cell that is pointed at: its corner, and a frame around it.
   const [row, place, i, j] = padded(cell, 0);
   const [x, y] = [LEFT + place * pitch[0] + j * dx, 22 + row * pitch[1] + wide * dy + i * down - j * dy];
-  const frame = [
-    [x, y],
-    [x + dx, y - dy],
-    [x + dx, y - dy + down],
-    [x, y + down],
-  ];
-  words.push(
-    polygon(frame, {
-      fill: "none",
-      stroke: INK,
-      "stroke-width": 3,
-      "stroke-linejoin": "round",
-      "pointer-events": "none",
-    }),
-  );
+  const corners = [[x, y], [x + dx, y - dy], [x + dx, y - dy + down], [x, y + down]]; // prettier-ignore
+  const thick = { fill: "none", stroke: INK, "stroke-width": 3, "stroke-linejoin": "round", "pointer-events": "none" };
+  words.push(polygon(corners, thick));
 
   // A group of sheets that share their means has them in its middle.
   const top = 22 + rows * pitch[1] + 14;
@@ -210,7 +185,6 @@ function drawing(state, width) {
   return { inside: block.inside + means.inside + words.join(""), height: top + share * rows * pitch[1] + 6 };
 }
 
-/** The explorable as a whole SVG, for viewers that run no script. changes: what differs from the start. */
 export function still(changes = {}) {
   const state = { ...start, ...changes };
   const picture = drawing(state, 528);
@@ -219,7 +193,7 @@ export function still(changes = {}) {
   const shared = `share ${means === 1 ? "the only mean" : `one of ${means} means`}${state.squares ? " of squares" : ""}`;
   const words = text(16, height - 20, `The ${entries} blue numbers ${shared}.`, { "font-size": 14 });
   const described = `A tensor ${tuple(Object.keys(SHAPES[state.tensor]))} drawn as sheets of cells. The ${entries} numbers that ${shared} are blue.`;
-  return file(TITLE, described, 560, height, tag("g", { transform: "translate(16 6)" }, picture.inside) + words);
+  return file(TITLE, described, 560, height, moved(16, 6, picture.inside) + words);
 }
 
 // ---- The page ----
@@ -227,56 +201,39 @@ export function still(changes = {}) {
 const STYLE = `
 --side: 320px;
 [data-cell] { cursor: pointer; }
+label[hidden] { display: none; }
 code { display: block; min-height: 4.6em; white-space: pre-line; padding: 6px 8px; border-radius: 6px; overflow-wrap: anywhere; background: var(--faint); color: inherit; font: 12.5px/1.45 ui-monospace, monospace; }`;
 
 const TENSORS = Object.entries(SHAPES).map(([tensor, shape]) => [tensor, tuple(Object.keys(shape))]);
-const several = (kind, legend, options, more, columns) =>
-  choice(legend, options, `data-kind="${kind}" ${more}`, kind === "over" ? "checkbox" : "radio", columns);
+const AXES = Object.entries({ B: 2, T: 3, C: 4, H: 3, W: 5 }).map(([axis, size]) => [axis, `${axis} = ${size}`]);
+const each = (values) => values.map((value) => [value, value]);
 
 const page = (id) => `<div class="whole">
   <p class="say"></p>
   <div class="show"><p class="hint"></p>
     <div class="stage" tabindex="0" role="application" aria-label="The cells of a tensor. Arrow keys move from cell to cell." aria-describedby="${id}-state"><svg aria-hidden="true"></svg></div></div>
   <div class="set">
-    ${several("tensor", "The tensor", TENSORS, `name="${id}-tensor"`)}
-    ${several(
-      "norm",
-      "A norm",
-      Object.keys(NORMS).map((name) => [name, name]),
-      `name="${id}-norm"`,
-      3,
-    )}
-    <div class="axes"></div>
-    ${several(
-      "groups",
-      "C is cut into groups",
-      [1, 2, 4].map((n) => [n, n]),
-      `name="${id}-groups"`,
-    )}
+    ${radios(id, "tensor", "The tensor", TENSORS)}
+    ${choice("A norm", each(Object.keys(NORMS)), `name="${id}-norm"`, "radio", 3)}
+    <div class="axes">${choice("The mean runs over", AXES, 'data-key="over"', "checkbox")}</div>
+    ${radios(id, "groups", "C is cut into groups", each([1, 2, 4]))}
     <code></code>
   </div></div>`;
 
-// ---- The explorable ----
-
-function connect({ root, stage, state, find, all, on, change, write, tell }) {
-  const [picture, axes, line, hint] = ["svg", ".axes", "code", ".hint"].map(find);
-  const inputs = (kind) => all(`[data-kind=${kind}]`);
-  let shownTensor = "";
+function connect({ id, stage, state, find, all, on, change, write, tell }) {
+  const [picture, track, line, hint] = ["svg", ".axes .track", "code", ".hint"].map(find);
+  const [norms, axes, groups] = [`[name=${id}-norm]`, "[data-key=over]", "[data-key=groups]"].map(all);
 
   function draw({ width }) {
     const now = state();
     const shape = SHAPES[now.tensor];
-    if (shownTensor !== now.tensor) {
-      shownTensor = now.tensor; // its axes are others
-      const options = Object.entries(shape).map(([axis, size]) => [axis, `${axis} = ${size}`]);
-      axes.innerHTML = several("over", "The mean runs over", options);
-    }
+    for (const { value, parentElement } of axes) parentElement.hidden = !shape[value];
+    track.style.setProperty("--columns", Object.keys(shape).length);
     const { inside, height } = drawing(now, width);
     picture.setAttribute("height", height);
     picture.innerHTML = inside;
-    const chosen = { tensor: [now.tensor], norm: [nameOf(now)], over: now.over, groups: [String(now.groups)] };
-    for (const kind in chosen) for (const input of inputs(kind)) input.checked = chosen[kind].includes(input.value);
-    for (const input of inputs("groups")) input.disabled = !now.over.includes("C");
+    for (const input of norms) input.checked = input.value === nameOf(now);
+    for (const input of groups) input.disabled = !now.over.includes("C");
     write(line, code(now));
     const words = sentence(now);
     const place = Object.keys(shape).map((axis, i) => `${nameOfAxis(axis, now.tensor)} ${now.cell[i] + 1}`);
@@ -285,7 +242,6 @@ function connect({ root, stage, state, find, all, on, change, write, tell }) {
     tell(words, `${words} Cell: ${place.join(", ")}. It shares its statistics with ${entries - 1} others.`);
   }
 
-  /** Points at a cell of the picture, if the event is on one. */
   function point({ target }) {
     const cell = target.dataset?.cell?.split(",").map(Number);
     if (cell && cell.join() !== state().cell.join()) change({ cell });
@@ -310,22 +266,17 @@ function connect({ root, stage, state, find, all, on, change, write, tell }) {
     }
     change({ cell: to });
   });
-  on(root, "change", ({ target }) => {
-    const { kind } = target.dataset;
-    const { tensor, groups, ...now } = state();
-    if (kind === "tensor") {
-      const cell = target.value === "BTC" ? [0, 1, 2] : [0, 1, 1, 2];
-      const norm = nameOf({ tensor, groups, ...now }) || "LayerNorm";
-      change({ tensor: target.value, cell, ...setting(norm, target.value) });
+  for (const input of norms) on(input, "change", () => change(setting(input.value, state().tensor)));
+  /** What else a change of tensor, axes or groups means: a norm stays the same one on other axes. */
+  function also(key, value) {
+    const now = state();
+    if (key === "tensor") {
+      const cell = value === "BTC" ? [0, 1, 2] : [0, 1, 1, 2];
+      return { cell, ...setting(nameOf(now) || "LayerNorm", value) };
     }
-    if (kind === "norm") change(setting(target.value, tensor));
-    if (kind === "groups") change({ groups: +target.value, squares: false });
-    if (kind === "over") {
-      const over = inputs("over").flatMap(({ checked, value }) => (checked ? [value] : []));
-      change({ over, squares: false, groups: over.includes("C") ? groups : 1 });
-    }
-  });
-  return { draw };
+    return { squares: false, ...(key === "over" && { groups: value.includes("C") ? now.groups : 1 }) };
+  }
+  return { draw, also };
 }
 
 export default explorable({ name: "block", title: TITLE, start, style: STYLE, page, connect });

@@ -1,13 +1,11 @@
 // A digit on its way through fifty layers, and its gradient on its way back: the weight scale decides, or a norm does.
-// An anywidget front-end module: JupyterLab and a page without a kernel run this same file, with host.mjs.
 
 // prettier-ignore
 import {
-  ACCENT, INK, buttons, clamp, explorable, file, layerNorm, layerNormBack, letters, line, points, power, radios, slider,
-  tag, text, times, uniform,
+  ACCENT, INK, buttons, circle, clamp, explorable, file, label, layerNorm, layerNormBack, letters, line, moved,
+  points, power, radios, rect, slider, tag, text, times, uniform,
 } from "./host.mjs";
 
-/** The model's keys and what they are at first. norm: none, before or after each ReLU; layer: the one looked at. */
 export const start = { scale: 1, norm: "none", layer: 10, seed: 0 };
 
 const TITLE = "A digit on its way through fifty layers";
@@ -23,13 +21,9 @@ const PIXELS = "007fd100" + "08d6f400" + "021dd000" + "002fb100" + "0001cc10" + 
 const rms = (x) => Math.sqrt(x.reduce((sum, v) => sum + v * v, 0) / x.length);
 const toUnit = (x) => x.map((v) => v / rms(x));
 
-/** The digit's 64 numbers, divided by their rms. */
 export const digit = toUnit(Float64Array.from(PIXELS, (pixel) => parseInt(pixel, 17)));
 
-/**
- * What draws standard normal numbers, n at a call (n is even): Box and Muller's formula makes two, cosine first, of two
- * uniform ones.
- */
+/** What draws n standard normal numbers, n even: Box and Muller's formula makes two of two uniform ones. */
 function normals(seed) {
   const next = uniform(seed);
   return (n) => {
@@ -43,17 +37,15 @@ function normals(seed) {
   };
 }
 
-const nets = new Map(); // what has been drawn, by seed; all 200,000 numbers of a net take longer than a frame
+const nets = new Map(); // what has been drawn, by seed
 
-/**
- * The net of a seed, as far as it is drawn and up to `more` layers on: {weights: of scale 1, (D, D) for each layer,
- * upstream: the gradient that comes back from its end, of rms 1, drawn last}.
- */
-export function net(seed, more = LAYERS) {
-  if (!nets.has(seed)) nets.set(seed, { weights: [], draw: normals(seed) });
-  const { weights, draw } = nets.get(seed);
-  for (let i = 0; i < more && weights.length < LAYERS; i++) weights.push(draw(D * D).map((v) => v / Math.sqrt(D)));
-  if (weights.length === LAYERS) nets.get(seed).upstream ??= toUnit(draw(D));
+/** The net of a seed: {weights: of scale 1, (D, D) for each layer, upstream: the gradient from its end, of rms 1}. */
+export function net(seed) {
+  if (!nets.has(seed)) {
+    const draw = normals(seed);
+    const weights = Array.from({ length: LAYERS }, () => draw(D * D).map((v) => v / Math.sqrt(D)));
+    nets.set(seed, { weights, upstream: toUnit(draw(D)) });
+  }
   return nets.get(seed);
 }
 
@@ -86,29 +78,12 @@ export function run(x, { scale, norm, seed }) {
   return { signals, gradients };
 }
 
-/**
- * Draws the net of a seed before a button asks for it, and runs both norms, since what runs for the first time is slow:
- * in slices of a millisecond or two, between which hands are heard.
- */
-async function prepare(seed) {
-  if (nets.has(seed)) return;
-  net(seed, 0); // begun, not yet drawn
-  do await pause();
-  while (!net(seed, 5).upstream);
-  for (const norm of ["before", "after"]) {
-    await pause();
-    run(digit, { scale: 1, norm, seed });
-  }
-}
-const pause = () => new Promise((done) => setTimeout(done));
-
 // ---- Words ----
 
 /** A size with two digits: 0.71, or 3.1·10⁻⁸. */
 const size = (v) => (v >= 0.01 && v < 1000 ? String(+v.toPrecision(2)) : power(v, 1));
 const HALF = [6e-8, 65504]; // the least and the largest positive number of float16
 
-/** What becomes of the signal, and of the gradient. */
 function sentence(sizes) {
   const [signal, gradient] = [sizes.signals[LAYERS], sizes.gradients[0]];
   const fate = (v) => (v < HALF[0] ? ", less than float16 holds" : v > HALF[1] ? ", more than float16 holds" : "");
@@ -134,15 +109,7 @@ function pictures(views) {
   }
   const ink = (d, level) => tag("path", { d, fill: INK, opacity: level / LEVELS, "shape-rendering": "crispEdges" });
   const frame = ([, x, y, side]) =>
-    tag("rect", {
-      x: x - 1.5,
-      y: y - 1.5,
-      width: side + 3,
-      height: side + 3,
-      fill: "none",
-      stroke: INK,
-      "stroke-opacity": 0.4,
-    });
+    rect(x - 1.5, y - 1.5, side + 3, side + 3, { fill: "none", stroke: INK, "stroke-opacity": 0.4 });
   return [...paths.map((d, level) => (level && d ? ink(d, level) : "")), ...views.map(frame)].join("");
 }
 
@@ -162,26 +129,14 @@ function drawing({ norm, layer }, { signals, sizes }, width) {
   const views = signals.flatMap((signal, at) => (at % 5 ? [] : [[signal, x(at) - side / 2, STRIP - side - 6, side]]));
   const ticks = [-12, -8, -4, 0, 4, 8, 12].map((exponent) => {
     const at = y(10 ** exponent);
-    const number = text(LEFT - 8, at + letters() / 3, exponent ? power(10 ** exponent) : "1", {
-      "text-anchor": "end",
-      opacity: 0.72,
-    });
+    const number = label(LEFT - 8, at + letters() / 3, exponent ? power(10 ** exponent) : "1", "end");
     return line(LEFT, at, width, at, { opacity: exponent ? 0.13 : 0.5 }) + number;
   });
-  const words = (at, top, inside, size = 12) =>
-    text(at, top, inside, { "text-anchor": "middle", opacity: 0.72, "font-size": size });
-  const half = {
-    x: LEFT,
-    y: y(HALF[1]),
-    width: width - LEFT,
-    height: y(HALF[0]) - y(HALF[1]),
-    fill: INK,
-    opacity: 0.06,
-  };
+  const [top, bottom] = [y(HALF[1]), y(HALF[0])];
   const curve = (values, more) => {
     const look = { fill: "none", stroke: color, "stroke-width": 2.4, "stroke-linejoin": "round", ...more };
-    const dot = { cx: x(layer), cy: y(values[layer]), r: 4.5, fill: color };
-    return tag("polyline", { points: points(values.map((v, at) => [x(at), y(v)])), ...look }) + tag("circle", dot);
+    const dot = circle(x(layer), y(values[layer]), 4.5, { fill: color });
+    return tag("polyline", { points: points(values.map((v, at) => [x(at), y(v)])), ...look }) + dot;
   };
   // A curve's name stands where the other curve is not: above the higher one, below the lower one, inside the chart.
   const beside = (values, others, end) => {
@@ -195,11 +150,11 @@ function drawing({ norm, layer }, { signals, sizes }, width) {
   const fading = Math.max(sizes.signals[25], sizes.gradients[25]) < 1; // the words keep away from the curves
   return [
     pictures(views),
-    tag("rect", half),
+    rect(LEFT, top, width - LEFT, bottom - top, { fill: INK, opacity: 0.06 }),
     ...ticks,
-    ...[0, 10, 20, 30, 40, 50].map((at) => words(x(at), STRIP + TALL + 34, at)),
-    words(x(25), fading ? y(HALF[1]) + letters(11) + 2 : y(HALF[0]) - 5, "float16 holds these sizes", 11),
-    words((LEFT + width) / 2, STRIP + TALL + 50, "layer"),
+    ...[0, 10, 20, 30, 40, 50].map((at) => label(x(at), STRIP + TALL + 34, at)),
+    label(x(25), fading ? top + letters(11) + 2 : bottom - 5, "float16 holds these sizes", "middle", { "font-size": 11 }),
+    label((LEFT + width) / 2, STRIP + TALL + 50, "layer"),
     line(x(layer), STRIP + 2, x(layer), STRIP + 16 + TALL, { opacity: 0.6 }),
     curve(sizes.signals),
     curve(sizes.gradients, { "stroke-dasharray": "2 4", "stroke-linecap": "round" }),
@@ -209,19 +164,16 @@ function drawing({ norm, layer }, { signals, sizes }, width) {
 }
 const HEIGHT = STRIP + TALL + 56;
 
-/** All that the picture and the words need: {signals, gradients, sizes: {signals, gradients}}. */
 function computed(state) {
   const result = run(digit, state);
   return { ...result, sizes: { signals: result.signals.map(rms), gradients: result.gradients.map(rms) } };
 }
 
-/** The explorable as a whole SVG, for viewers that run no script. changes: what differs from the start. */
 export function still(changes = {}) {
   const state = { ...start, ...changes };
   const result = computed(state);
-  const inside = tag("g", { transform: "translate(12 12)" }, drawing(state, result, 576));
   const described = `A digit in every fifth of fifty layers, and a chart of sizes at weight scale ${state.scale}. ${sentence(result.sizes)}`;
-  return file(TITLE, described, 600, HEIGHT + 24, inside);
+  return file(TITLE, described, 600, HEIGHT + 24, moved(12, 12, drawing(state, result, 576)));
 }
 
 // ---- The page ----
@@ -234,11 +186,7 @@ table { table-layout: auto; }
 th, td { padding: 2px 0; text-align: right; white-space: nowrap; }
 tr > :first-child { text-align: left; }`;
 
-const NORMS = [
-  ["none", "none"],
-  ["before", "before ReLU"],
-  ["after", "after ReLU"],
-];
+const NORMS = Object.entries({ none: "none", before: "before ReLU", after: "after ReLU" });
 
 const page = (id) => `<div class="whole">
   <p class="say"></p>
@@ -253,8 +201,6 @@ const page = (id) => `<div class="whole">
       <tbody>${'<tr><th scope="row"></th><td></td><td></td></tr>'.repeat(3)}</tbody></table></div>
     ${buttons({ play: "play", draw: "other weights", reset: "reset" })}
   </div></div>`;
-
-// ---- The explorable ----
 
 function connect({ stage, state, find, all, change, write, tell, drag }) {
   const [picture, near] = [".stage svg", ".near svg"].map(find);
@@ -272,7 +218,6 @@ function connect({ stage, state, find, all, change, write, tell, drag }) {
     const now = state();
     const asked = `${now.scale} ${now.norm} ${now.seed}`;
     if (known.asked !== asked) known = { asked, ...computed(now) };
-    prepare(now.seed + 1);
     const { sizes, signals } = known;
     picture.innerHTML = drawing(now, known, width);
     near.innerHTML = pictures([[signals[now.layer], 2, 2, 96]]);

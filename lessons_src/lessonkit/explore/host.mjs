@@ -1,6 +1,8 @@
 // What all explorables share: numbers, words, a picture as SVG text, the look of a page, and the host itself, which
 // hears hands and keys, asks for frames, and leaves nothing behind. No library, no network.
-// A module imports it: a page bundles both, and lessonkit.explore joins both to the one text that anywidget takes.
+// A module imports it: a page bundles both, and lessonkit.explore joins both to the one text that anywidget takes. Each
+// exports start, its parameters as lessonkit.explore describes them, still(changes), its picture as an SVG file, and what
+// it computes, which is compared with torch.
 
 // ---- Numbers ----
 
@@ -109,22 +111,39 @@ export function text(x, y, inside, more) {
   const look = { x, y, fill: INK, "font-size": 12, ...more };
   return tag("text", { ...look, "font-size": letters(look["font-size"]) }, inside);
 }
+export const rect = (x, y, width, height, more) => tag("rect", { x, y, width, height, ...more });
+export const circle = (cx, cy, r, more) => tag("circle", { cx, cy, r, ...more });
+/** Words beside an axis, in the background. anchor: "start", "middle" or "end" of them is at x. */
+export const label = (x, y, inside, anchor = "middle", more = {}) =>
+  text(x, y, inside, { "text-anchor": anchor, opacity: 0.72, ...more });
+export const moved = (x, y, inside) => tag("g", { transform: `translate(${x} ${y})` }, inside);
 /** Points [x, y] as the text that polygon, polyline and path understand. */
 export const points = (row) => row.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" ");
+
+/**
+ * A panel with a column for each of D features, for values from -limit to limit; its numbers are left of `left`.
+ * free: a height at which no number may stand. Returns {x: middle of a column, y: height of a value, grid, bars, marks}.
+ */
+export function panel({ width, tall, limit, D, ticks, left, free = Infinity }) {
+  const x = (i) => left + ((width - left) / D) * (i + 0.5);
+  const y = (v) => (tall / 2) * (1 - clamp(v || 0, -limit, limit) / limit);
+  const number = (v) => label(left - 8, y(v) + letters() / 3, fmt(v, 1).replace(".0", ""), "end");
+  const tick = (v) =>
+    line(left, y(v), width, y(v), { opacity: v ? 0.13 : 0.6 }) + (Math.abs(y(v) - free) < letters() + 2 ? "" : number(v));
+  const bar = (v, i) => [x(i) - 13, Math.min(y(v), y(0)), 26, Math.abs(y(v) - y(0))];
+  const bars = (values, look) => values.map((v, i) => rect(...bar(v, i), look)).join("");
+  const mark = (v, i, half, look) => (Number.isFinite(v) ? line(x(i) - half, y(v), x(i) + half, y(v), look) : "");
+  const marks = (values, half, look) => values.map((v, i) => mark(v, i, half, look)).join("");
+  return { x, y, grid: ticks.map(tick).join(""), bars, marks };
+}
 
 /** A picture as an SVG file in the course's colors, for viewers that run no script. */
 export function file(title, description, width, height, inside) {
   const margin = 4 * (letters() - 12); // large letters beside an axis need more room than a page leaves them
   width += margin;
   const viewBox = `${-margin} 0 ${width} ${height}`;
-  const frame = {
-    xmlns: "http://www.w3.org/2000/svg",
-    width,
-    height,
-    viewBox,
-    role: "img",
-    "font-family": "system-ui, sans-serif",
-  };
+  const xmlns = "http://www.w3.org/2000/svg";
+  const frame = { xmlns, width, height, viewBox, role: "img", "font-family": "system-ui, sans-serif" };
   const paper = tag("rect", { width: "100%", height: "100%", fill: "#ffffff" });
   const whole = tag("svg", frame, `<title>${title}</title>\n<desc>${description}</desc>\n${paper}\n${inside}\n`);
   return `${Object.entries(FILE_COLORS).reduce((svg, [color, plain]) => svg.replaceAll(color, plain), whole)}\n`;
@@ -202,6 +221,15 @@ export const slider = (key, label, low, high, step) =>
 /** A range for eps: powers of ten from 10⁻⁶ to 10, and 0 at its left end. RANGES.eps is what it shows. */
 export const epsilon = () =>
   `<div class="eps"><span aria-hidden="true">ε</span>${range("eps", "epsilon", -6.1, 1, 0.01)}<output></output></div>`;
+/** Table heads of D features; seen: whether they say more than their number. */
+export const heads = (D, seen) =>
+  upTo(D).map((i) => `<th scope="col"><span class="${seen ? "" : "unseen"}">feature </span>${i + 1}</th>`).join("");
+/** A table's row of D numbers, which hands.fill writes; where it has ends, with a range below each. words: of these. */
+export function numberRow(D, { key, sign, look = "", ends, words = sign }, step) {
+  const under = (i) => (ends ? range(key, `${words} of feature ${i + 1}`, ...ends, step, i) : "");
+  const cells = upTo(D).map((i) => `<td><output></output>${under(i)}</td>`);
+  return `<tr data-key="${key}" class="${look}"><th scope="row">${sign}</th>${cells.join("")}</tr>`;
+}
 /** Radios of a key in a row, or boxes, or what attributes make of them. options: [value, label, attributes]. */
 export function choice(legend, options, attributes, type = "radio", columns = options.length) {
   const boxes = options.map(
@@ -212,8 +240,9 @@ export function choice(legend, options, attributes, type = "radio", columns = op
 }
 /** Radios of a key. id: the explorable's, since names of radios belong to a whole page. */
 export const radios = (id, key, legend, options) => choice(legend, options, `name="${id}-${key}" data-key="${key}"`);
-/** A box for a key that is true or false. */
-export const box = (key, label) => `<label class="box"><input type="checkbox" data-key="${key}">${label}</label>`;
+/** A box for a key that is true or false, or for one value of a key that is a list. */
+export const box = (key, label, value) =>
+  `<label class="box"><input type="checkbox" data-key="${key}" value="${value}">${label}</label>`;
 export const buttons = (acts) =>
   `<div class="acts">${Object.entries(acts)
     .map(([act, label]) => `<button type="button" data-act="${act}">${label}</button>`)
@@ -232,12 +261,13 @@ const EPS = {
 /**
  * The anywidget front-end module of an explorable.
  * name: its class is ln-NAME. title: its name for a screen reader. start: the model's keys and what they are at first.
- * style: CSS of its own, stronger than STYLE wherever that of a second explorable stands on the page. ranges: {key: {from, to, words}} where PLAIN does not do. page(id, first): HTML with the class stage on the
- * picture and say on the sentence, built once. connect(hands) is called once and returns
+ * style: CSS of its own, stronger than STYLE wherever that of a second explorable stands on the page. ranges: {key:
+ * {from, to, words}} where PLAIN does not do. page(id, first): HTML with the class stage on the picture and say on the
+ * sentence. connect(hands) is called once and returns
  * - draw({width, dt, calm}): draws the model in `width` pixels, `dt` seconds after the last frame, without motion if
  *   calm; it returns whether it needs a frame more, since something moves;
  * - acts: {name of a button: what it does}; "reset" goes back to the start in any case;
- * - stop: called before a hand changes something; rest: called once it rests; also(key, value): what changes with it.
+ * - stop: called before a hand changes something; also(key, value): what changes with it.
  */
 export function explorable({ name, title, start, style, ranges = {}, page, connect }) {
   const KEYS = Object.keys(start);
@@ -271,14 +301,16 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
     const write = (node, words) => {
       if (node.textContent !== words) node.textContent = words;
     };
+    /** Writes numbers into the rows of a table: {key: numbers}. */
+    const fill = (values) =>
+      all("tr[data-key]").forEach(({ dataset, cells }) =>
+        values[dataset.key].forEach((v, i) => write(cells[i + 1].firstChild, fmt(v))),
+      );
     /** The sentence, and what a screen reader is told once the hand rests. */
     function tell(words, report = words) {
       write(say, words);
       clearTimeout(telling);
-      telling = setTimeout(() => {
-        write(status, report);
-        rest();
-      }, 700);
+      telling = setTimeout(() => write(status, report), 700);
     }
     /**
      * A pointer that holds a node: begin(event) returns what is held, or nothing; move(event, what) follows.
@@ -302,16 +334,18 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
       return () => held;
     }
 
-    const hands = { root, stage, first, state, find, all, on, change, request, write, tell, drag };
-    const { draw, acts = {}, stop = () => {}, rest = () => {}, also = () => ({}) } = connect(hands);
+    const hands = { id, root, stage, first, state, find, all, on, change, fill, write, tell, drag };
+    const { draw, acts = {}, stop = () => {}, also = () => ({}) } = connect(hands);
 
     const inputs = all("input[data-key]").map((input) => {
       const { key, i } = input.dataset;
+      const listed = input.type === "checkbox" && Array.isArray(start[key]);
       const { from, to, words } = { ...PLAIN, ...(key === "eps" && EPS), ...ranges[key] };
       function put() {
         stop();
         let value = typeof start[key] === "number" ? from(+input.value) : input.value;
         if (input.type === "checkbox") value = input.checked;
+        if (listed) value = all(`[data-key=${key}]:checked`).map((box) => box.value);
         if (i) value = model.get(key).map((old, j) => (j === +i ? from(+input.value) : old));
         change({ [key]: value, ...also(key, value) });
       }
@@ -320,7 +354,7 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
       return () => {
         const value = i ? model.get(key)[i] : model.get(key);
         if (input.type === "radio") input.checked = input.value === String(value);
-        else if (input.type === "checkbox") input.checked = value;
+        else if (input.type === "checkbox") input.checked = listed ? value.includes(input.value) : value;
         else {
           input.value = to(value);
           input.setAttribute("aria-valuetext", words(value));

@@ -1,33 +1,26 @@
 // LayerNorm of three numbers, seen in space: onto the plane at right angles to (1, 1, 1), then onto a circle, then onto
 // an ellipse.
-// An anywidget front-end module: JupyterLab and a page without a kernel run this same file, with host.mjs.
-// The model holds what `start` lists. `still()` draws the same as text, for viewers that run no script.
-// In this order: the mathematics, words, the scene (shapes on a sheet, without colors), two painters, style and page,
-// and last the explorable itself: hands, clock, theme.
 
 // prettier-ignore
 import {
-  ACCENT, INK, buttons, clamp, epsilon, explorable, file, fmt, layerNorm, lerp, letters, list, mean, normal, radios,
-  range, tag, uniform, upTo,
+  ACCENT, INK, box, buttons, clamp, epsilon, explorable, file, fmt, heads, layerNorm, lerp, letters, list, mean,
+  normal, numberRow, radios, tag, uniform, upTo,
 } from "./host.mjs";
-
-// ---- What the model holds, and how it starts ----
 
 const TITLE = "LayerNorm of three numbers, in space";
 
 export const start = {
-  x: [1.9, 0.5, 1.5], // the row
+  x: [1.9, 0.5, 1.5],
   gain: [1.3, 0.5, 0.8],
   bias: [0.3, 0.7, 0.9],
   eps: 1e-5,
-  step: 2, // 0: the row, 1: minus its mean, 2: divided, 3: gain and bias
-  camera: [10, 24], // turn and height, in degrees
-  show: ["cloud"], // of "cloud" (60 other rows) and "softmax" (its triangle)
+  step: 2,
+  camera: [10, 24],
+  show: ["cloud"],
 };
 
-// ---- The mathematics: pure functions, compared with torch by the tests ----
+// ---- The mathematics ----
 
-/** x minus its mean: the orthogonal projection onto the rows that sum to 0. */
 export function project(x) {
   const mu = mean(x);
   return x.map((v) => v - mu);
@@ -47,11 +40,7 @@ const length = (p) => Math.hypot(...p);
 const ease = (share) => (share < 0.5 ? 4 * share ** 3 : 1 - 4 * (1 - share) ** 3);
 
 const ORIGIN = [0, 0, 0];
-const AXES = [
-  [1, 0, 0],
-  [0, 1, 0],
-  [0, 0, 1],
-];
+const AXES = upTo(3).map((i) => upTo(3).map((j) => +(i === j)));
 const UP = scaled([1, 1, 1], 1 / Math.sqrt(3)); // of length 1, like the two directions of the plane
 const A = scaled([1, -1, 0], 1 / Math.SQRT2);
 const B = scaled([1, 1, -2], 1 / Math.sqrt(6));
@@ -127,23 +116,18 @@ export function unseenMove(kind, x) {
     return { to: x.map((v) => v + amount), words };
   }
   const stretch = (c) => centered.map((v) => mu + c * v);
-  const factors = length(centered) > 1.5 ? [0.5] : [1.8, 1.4, 0.5];
-  const factor = factors.find((c) => inside(stretch(c))) ?? 0.5;
+  const factor = (length(centered) > 1.5 ? [] : [1.8, 1.4]).find((c) => inside(stretch(c))) ?? 0.5;
   return { to: stretch(factor), words: `Stretch: each distance from the mean times ${factor}` };
 }
 
 // ---- Words ----
 
-/** What the step does, in one sentence. n: the LayerNorm of the row. */
-function sentence({ step, eps, gain, bias }, n) {
+function sentence({ step, eps }, n) {
   if (step === 0) return "A row of three numbers is one point in space.";
   if (step === 1)
     return "Subtract the mean: x drops along (1,\u00a01,\u00a01) onto the plane of all rows that sum to 0.";
-  if (step === 3) {
-    if (gain.every((v) => v === 1) && bias.every((v) => v === 0))
-      return "Gain 1 and bias 0 change nothing. Move a slider of γ or β.";
+  if (step === 3)
     return "Gain stretches the three axes, bias shifts: the circle becomes an ellipse somewhere else.";
-  }
   if (n.sigma < 1e-9)
     return `All three numbers are equal: nothing is left to scale, and the row ends ${eps ? "in the middle" : "at 0/0"}.`;
   if (length(n.hat) < 1.7)
@@ -151,30 +135,57 @@ function sentence({ step, eps, gain, bias }, n) {
   return "Divide by the deviation: the row slides onto the circle of radius √3, where plane and sphere meet.";
 }
 
-/** All numbers, for a screen reader. */
 function report({ step, x }, n, words) {
   return `Step ${step} of 3. ${words} x: ${list(x)}. Mean ${fmt(n.mu)}, deviation ${fmt(n.sigma)}. x minus mean: ${list(n.centered)}. x hat: ${list(n.hat)}, length ${fmt(length(n.hat))}. y: ${list(n.y)}.`;
 }
 
-// ---- The scene: shapes on a sheet, from far to near ----
-// A color is [mix, alpha]: INKED, 0, or TINTED, 1, which belongs to LayerNorm's result and the current step alone.
-// A shape is {paths | disc | words, fill, stroke, thick, dash, rim}. A rim is cleared around a dot or word, so that no
-// line runs into it. A gradient is {from: 4 or 6 numbers as on a canvas, stops: [[where, color], ...]}.
+// ---- The scene, from far to near ----
+// A color is [mix, alpha]: INKED, 0, or TINTED, 1, which belongs to LayerNorm's result and the current step alone, or on
+// the way from one to the other. A gradient is {from: 4 numbers for a linear, 6 for a radial one, stops: [[where, color]]}.
 
 const [INKED, TINTED] = [0, 1];
 const fade = (near) => clamp(0.66 + 0.2 * near, 0.25, 1); // the farther, the lighter
+const hue = ([mix]) =>
+  mix % 1 ? `color-mix(in srgb, ${ACCENT} ${Math.round(100 * mix)}%, ${INK})` : mix ? ACCENT : INK;
 
-/** What draws shapes of points in space, seen by a camera, into `shapes`. */
-function sketch(cam) {
-  const shapes = [];
+/** What draws points in space, seen by a camera, as SVG. id: begins names that a page has once. */
+function sketch(cam, width, tall, id) {
+  const [defs, below, above, holes] = [[], [], [], []];
+  function paint(name, look) {
+    if (!look) return { [name]: "none" };
+    if (Array.isArray(look)) return { [name]: hue(look), [`${name}-opacity`]: look[1] };
+    const linear = look.from.length === 4;
+    const own = `${id}-${defs.length}`;
+    const names = linear ? ["x1", "y1", "x2", "y2"] : ["fx", "fy", "fr", "cx", "cy", "r"];
+    const from = Object.fromEntries(names.map((key, i) => [key, look.from[i]]));
+    const stops = look.stops.map(([offset, color]) =>
+      tag("stop", { offset, "stop-color": hue(color), "stop-opacity": color[1] }),
+    );
+    const about = { id: own, gradientUnits: "userSpaceOnUse", ...from };
+    defs.push(tag(linear ? "linearGradient" : "radialGradient", about, stops.join("")));
+    return { [name]: `url(#${own})` };
+  }
+  function path(pieces, { fill, stroke, thick, dash = [] }) {
+    const look = { ...paint("fill", fill), ...paint("stroke", stroke) };
+    if (stroke) look["stroke-width"] = thick;
+    if (dash.length) look["stroke-dasharray"] = dash.join(" ");
+    const d = pieces.map((piece) => `M${piece.map(([x, y]) => `${+x.toFixed(2)} ${+y.toFixed(2)}`).join("L")}`);
+    if (d.length) below.push(tag("path", { d: d.join(""), ...look }));
+  }
+  /** A rim is cleared around a dot or word, so that no line runs into it: a hole in a mask on all that is below. */
+  function disc(x, y, r, { squash = 1, fill, stroke, thick, rim }) {
+    const transform = `translate(${x.toFixed(2)} ${y.toFixed(2)}) scale(1 ${+squash.toFixed(2)})`;
+    const look = { ...paint("fill", fill), ...paint("stroke", stroke), ...(stroke && { "stroke-width": thick }) };
+    if (rim) holes.push(tag("circle", { transform, r: r + rim }));
+    (rim ? above : below).push(tag("circle", { transform, r, ...look }));
+  }
   return {
-    shapes,
-    line: (points, stroke, thick, dash = []) => shapes.push({ paths: [points.map(cam.at)], stroke, thick, dash }),
-    fill: (points, fill) => shapes.push({ paths: [points.map(cam.at)], fill }),
-    disc: (x, y, radius, look) => shapes.push({ disc: [x, y, radius], ...look }),
+    disc,
+    line: (points, stroke, thick, dash) => path([points.map(cam.at)], { stroke, thick, dash }),
+    fill: (points, fill) => path([points.map(cam.at)], { fill }),
     spot(p, radius, fill, rim = 2) {
       const [x, y, , k] = cam.at(p);
-      shapes.push({ disc: [x, y, radius * k], fill, rim: rim * k });
+      disc(x, y, radius * k, { fill, rim: rim * k });
     },
     /** A closed flat curve: its far half thin, and fading evenly from its nearest to its farthest point. */
     loop(points, [mix, alpha], thick) {
@@ -183,13 +194,24 @@ function sketch(cam) {
       const far = seen.reduce((p, q) => (q[2] < p[2] ? q : p));
       const pieces = seen.slice(1).map((p, i) => [seen[i], p]);
       const isFront = ([p, q]) => p[2] + q[2] > 0;
-      const stops = [
-        [0, [mix, alpha]],
-        [1, [mix, 0.28 * alpha]],
-      ];
+      const stops = [0, 1].map((where) => [where, [mix, (where ? 0.28 : 1) * alpha]]);
       const stroke = { from: [near[0], near[1], far[0], far[1]], stops };
-      shapes.push({ paths: pieces.filter((piece) => !isFront(piece)), stroke, thick: 0.6 * thick });
-      shapes.push({ paths: pieces.filter(isFront), stroke, thick });
+      path(pieces.filter((piece) => !isFront(piece)), { stroke, thick: 0.6 * thick });
+      path(pieces.filter(isFront), { stroke, thick });
+    },
+    word(words, [x, y], color, math) {
+      const italic = { "font-family": "Georgia, 'Liberation Serif', serif", "font-style": "italic", "font-size": letters(19) };
+      const look = { x, y, "dominant-baseline": "central", ...(math ? italic : { "font-size": letters(12.5) }) };
+      holes.push(tag("text", { stroke: "#000", "stroke-width": 4, ...look }, words));
+      above.push(tag("text", { ...paint("fill", color), ...paint("stroke"), ...look }, words));
+    },
+    svg() {
+      const size = { width, height: tall };
+      const whole = { id: `${id}-rims`, maskUnits: "userSpaceOnUse", x: 0, y: 0, ...size };
+      const mask = tag("mask", whole, tag("rect", { ...size, fill: "#fff" }) + holes.join(""));
+      const masked = tag("g", { mask: `url(#${id}-rims)` }, below.join("\n"));
+      const look = { "text-anchor": "middle", "stroke-linejoin": "round", "stroke-linecap": "round" };
+      return tag("g", look, [tag("defs", {}, defs.join("\n") + mask), masked, ...above].join("\n"));
     },
   };
 }
@@ -208,15 +230,14 @@ function sight({ state, t, width, tall, held, unit }) {
 
 /**
  * The whole scene. look: {state, t: from step 0 to 3, glow: 0 to 1 while x is moved unseen, held: whether a hand holds
- * x, unit: of the last scene, width, tall, measure: (words, isMath) -> pixels, memory: Map of the words' last places,
- * jump: whether words may jump}.
- * Returns {shapes, cam, unit, grip: where x is, settled: whether every word has arrived}.
+ * x, unit: of the last scene, width, tall, id, memory: Map of the words' last places, jump: whether words may jump}.
+ * Returns {svg, cam, unit, grip: where x is, settled: whether every word has arrived}.
  */
-export function scene(look) {
-  const { state, t, glow, width, tall } = look;
+function scene(look) {
+  const { state, t, glow, width, tall, id } = look;
   const { x, eps } = state;
   const { cam, unit } = sight(look);
-  const pen = sketch(cam);
+  const pen = sketch(cam, width, tall, id);
   const n = layerNorm(x, state);
   const now = under(x, state, t);
   const landed = clamp(t - 1, 0, 1); // how much of the row is LayerNorm's result
@@ -260,8 +281,8 @@ export function scene(look) {
   const rods = [[x, n.centered], [ORIGIN, scaled(UP, 2.5)], [n.centered, n.hat], ...tips.map((tip) => [ORIGIN, tip])];
   const lines = [...rods.flatMap(([p, q]) => between(p, q)), ...[...CIRCLE, ...(bent ? ellipse : [])].map(cam.at)];
   const labels = labelsOf({ state, n, now, t, cam, tips, finite, eps });
-  const settled = place(pen.shapes, labels, taken, lines, look);
-  return { shapes: pen.shapes, cam, unit, grip, settled };
+  const settled = place(pen, labels, taken, lines, look);
+  return { svg: pen.svg(), cam, unit, grip, settled };
 }
 
 /** The plane with the shadows of the axes, the ball, and the direction (1, 1, 1). */
@@ -282,11 +303,7 @@ function drawRoom(pen, { cx, cy, unit, height }) {
 /** All rows that have x's image: a x + b (1, 1, 1) for every positive a and every b. */
 function drawHalfPlane(pen, cam, n, glow) {
   const out = scaled(n.centered, 3 / length(n.centered));
-  const stops = [
-    [0, 0.28],
-    [0.6, 0.18],
-    [1, 0],
-  ].map(([where, alpha]) => [where, [TINTED, alpha * glow]]);
+  const stops = [0.28, 0.18, 0].map((alpha, i) => [[0, 0.6, 1][i], [TINTED, alpha * glow]]);
   const from = [ORIGIN, out].flatMap((p) => cam.at(p).slice(0, 2));
   pen.fill([scaled(UP, -2.2), scaled(UP, 2.5), add(out, UP, 2.5), add(out, UP, -2.2)], { from, stops });
 }
@@ -300,7 +317,6 @@ function drawCloud(pen, cam, state, t) {
   for (const [p, near] of rows) pen.spot(p, 2.4 + 0.35 * near, [landed, (0.42 + 0.4 * landed) * fade(near)], 0);
 }
 
-/** The way of x so far, with a dot at every station. */
 function drawWay(pen, { state, n, now, t, glow, landed, bent }) {
   if (t === 0) return;
   pen.line([state.x, t < 1 ? now : n.centered], [INKED, 0.6], 1.5);
@@ -344,28 +360,29 @@ function labelsOf({ state, n, now, t, cam, tips, finite, eps }) {
  * Each word goes where it costs least: near its point, on no other word or dot, off the lines, near its last place.
  * discs: [[point, radius], ...] that words keep off; lines: points on lines. Returns whether every word has arrived.
  */
-function place(shapes, labels, discs, lines, { width, tall, measure, memory, jump }) {
+function place(pen, labels, discs, lines, { width, tall, memory, jump }) {
   const taken = discs.map(([[x, y], r]) => [x - r, y - r, x + r, y + r]);
   let settled = true;
   for (const { key, words, at, color, math } of labels) {
     const [x, y] = at;
-    const [w, h] = [measure(words, math) / 2 + 2, math ? 10 : letters() - 4]; // half of the word's box
+    const wide = words.length * (math ? 9 : (6.6 * letters(12.5)) / 12.5); // measured roughly, without a page
+    const [w, h] = [wide / 2 + 2, math ? 10 : letters() - 4]; // half of the word's box
     const last = memory.get(key);
     const near = lines.filter(([a, b]) => Math.abs(a - x) < 2 * w + 40 && Math.abs(b - y) < 2 * h + 40);
-    const cost = (to, box) => {
-      let total = 50 * Math.max(0, 2 - box[0], 2 - box[1], box[2] - width + 2, box[3] - tall + 2);
+    const cost = (to, area) => {
+      let total = 50 * Math.max(0, 2 - area[0], 2 - area[1], area[2] - width + 2, area[3] - tall + 2);
       if (last) total += 0.25 * Math.hypot(to[0] - last.to[0], to[1] - last.to[1]);
-      for (const other of taken) total += 3 * overlap(box, other);
-      for (const [a, b] of near) if (a > box[0] && a < box[2] && b > box[1] && b < box[3]) total += 10;
+      for (const other of taken) total += 3 * overlap(area, other);
+      for (const [a, b] of near) if (a > area[0] && a < area[2] && b > area[1] && b < area[3]) total += 10;
       return total;
     };
     let best = { total: Infinity };
     for (const away of [math ? 12 : 6, 20, 34]) {
       for (let i = 0; i < 16; i++) {
         const to = [Math.cos((i * Math.PI) / 8) * (away + w), Math.sin((i * Math.PI) / 8) * (away + h)];
-        const box = [x + to[0] - w, y + to[1] - h, x + to[0] + w, y + to[1] + h];
-        const total = 0.6 * away + cost(to, box);
-        if (total < best.total) best = { total, to, box };
+        const area = [x + to[0] - w, y + to[1] - h, x + to[0] + w, y + to[1] + h];
+        const total = 0.6 * away + cost(to, area);
+        if (total < best.total) best = { total, to, area };
       }
     }
     const now = jump || !last ? best.to : lerp(last.now, best.to, 0.3);
@@ -373,151 +390,34 @@ function place(shapes, labels, discs, lines, { width, tall, measure, memory, jum
     memory.set(key, { to: best.to, now: moving ? now : best.to });
     settled &&= !moving;
     if (best.total > 160) continue; // no room: better no word than two on one another
-    taken.push(best.box);
-    shapes.push({ words, at: [x + now[0], y + now[1]], math, fill: color, rim: 2 });
+    taken.push(best.area);
+    pen.word(words, [x + now[0], y + now[1]], color, math);
   }
   return settled;
 }
 
-/** The area that two boxes [left, top, right, bottom] share. */
 function overlap(a, b) {
   const w = Math.min(a[2], b[2]) - Math.max(a[0], b[0]);
   const h = Math.min(a[3], b[3]) - Math.max(a[1], b[1]);
   return w > 0 && h > 0 ? w * h : 0;
 }
 
-// ---- Two painters of shapes: on a canvas, and as SVG text ----
-
-const FONTS = { math: 'italic 19px Georgia, "Liberation Serif", serif', plain: "12.5px" };
-
-/** Paint on a canvas. palette: {ink: [r, g, b], accent: [r, g, b], font: of plain words}. */
-function paint(pen, shapes, { ink, accent, font }) {
-  const css = ([mix, alpha]) => `rgba(${lerp(ink, accent, mix).map(Math.round)}, ${alpha})`;
-  function style(look) {
-    if (Array.isArray(look)) return css(look);
-    const gradient =
-      look.from.length === 4 ? pen.createLinearGradient(...look.from) : pen.createRadialGradient(...look.from);
-    for (const [where, color] of look.stops) gradient.addColorStop(where, css(color));
-    return gradient;
-  }
-  function cleared(draw) {
-    pen.globalCompositeOperation = "destination-out";
-    draw();
-    pen.globalCompositeOperation = "source-over";
-  }
-  function trace({ paths, disc, squash = 1 }, wider = 0) {
-    pen.beginPath();
-    if (disc) {
-      pen.translate(disc[0], disc[1]);
-      pen.scale(1, squash);
-      pen.arc(0, 0, disc[2] + wider, 0, 7);
-    }
-    for (const path of paths ?? []) path.forEach(([x, y], i) => (i ? pen.lineTo(x, y) : pen.moveTo(x, y)));
-  }
-  Object.assign(pen, { lineJoin: "round", lineCap: "round", textAlign: "center", textBaseline: "middle" });
-  for (const shape of shapes) {
-    const { words, at, math, fill, stroke, thick, dash = [], rim } = shape;
-    if (words) {
-      Object.assign(pen, {
-        font: math ? FONTS.math : `${FONTS.plain} ${font}`,
-        lineWidth: 2 * rim,
-        fillStyle: css(fill),
-      });
-      cleared(() => pen.strokeText(words, ...at));
-      pen.fillText(words, ...at);
-      continue;
-    }
-    pen.save();
-    if (rim) {
-      pen.save();
-      trace(shape, rim);
-      cleared(() => pen.fill());
-      pen.restore();
-    }
-    trace(shape);
-    if (fill) {
-      pen.fillStyle = style(fill);
-      pen.fill();
-    }
-    if (stroke) {
-      pen.setLineDash(dash);
-      pen.lineWidth = thick;
-      pen.strokeStyle = style(stroke);
-      pen.stroke();
-    }
-    pen.restore();
-  }
-}
-
-/** The shapes as SVG text. Rims are holes in a mask that lies on everything but dots and words. */
-function svgOf(shapes, width, tall) {
-  const [defs, below, above, holes] = [[], [], [], []];
-  const hue = ([mix]) => (mix < 0.5 ? INK : ACCENT);
-  function style(name, look) {
-    if (!look) return { [name]: "none" };
-    if (Array.isArray(look)) return { [name]: hue(look), [`${name}-opacity`]: look[1] };
-    const id = `sphere-${defs.length}`;
-    const kind = look.from.length === 4 ? "linearGradient" : "radialGradient";
-    const names = look.from.length === 4 ? ["x1", "y1", "x2", "y2"] : ["fx", "fy", "fr", "cx", "cy", "r"];
-    const from = Object.fromEntries(names.map((key, i) => [key, look.from[i]]));
-    const stops = look.stops.map(([offset, color]) =>
-      tag("stop", { offset, "stop-color": hue(color), "stop-opacity": color[1] }),
-    );
-    defs.push(tag(kind, { id, gradientUnits: "userSpaceOnUse", ...from }, stops.join("")));
-    return { [name]: `url(#${id})` };
-  }
-  for (const { paths, disc, squash = 1, words, at, math, fill, stroke, thick, dash = [], rim } of shapes) {
-    const looks = { ...style("fill", fill), ...style("stroke", stroke) };
-    if (stroke) looks["stroke-width"] = thick;
-    if (dash.length) looks["stroke-dasharray"] = dash.join(" ");
-    if (words) {
-      const italic = { "font-family": "Georgia, 'Liberation Serif', serif", "font-style": "italic", "font-size": letters(19) };
-      const look = math ? italic : { "font-size": letters(12.5) };
-      const place = { x: at[0], y: at[1], "dominant-baseline": "central", ...look };
-      holes.push(tag("text", { stroke: "#000", "stroke-width": 2 * rim, ...place }, words));
-      above.push(tag("text", { ...looks, ...place }, words));
-    } else if (disc) {
-      const transform = `translate(${disc[0].toFixed(2)} ${disc[1].toFixed(2)}) scale(1 ${+squash.toFixed(2)})`;
-      if (rim) holes.push(tag("circle", { transform, r: disc[2] + rim }));
-      (rim ? above : below).push(tag("circle", { transform, r: disc[2], ...looks }));
-    } else if (paths.length) {
-      const d = paths.map((path) => `M${path.map(([x, y]) => `${+x.toFixed(2)} ${+y.toFixed(2)}`).join("L")}`);
-      below.push(tag("path", { d: d.join(""), ...looks }));
-    }
-  }
-  const size = { width, height: tall };
-  const mask = tag("rect", { ...size, fill: "#fff" }) + holes.join("");
-  return [
-    tag(
-      "defs",
-      {},
-      defs.join("\n") + tag("mask", { id: "sphere-rims", maskUnits: "userSpaceOnUse", x: 0, y: 0, ...size }, mask),
-    ),
-    tag("g", { mask: "url(#sphere-rims)" }, below.join("\n")),
-    ...above,
-  ].join("\n");
-}
-
-/** The picture of a state as an SVG file of its own. Words are measured roughly: there is no canvas under Node. */
-export function still(changes = {}, width = 596) {
+export function still(changes = {}) {
   const state = { ...start, ...changes };
-  const tall = Math.round(width * 0.86);
-  const measure = (words, math) => words.length * (math ? 9 : (6.6 * letters(12.5)) / 12.5);
-  const { shapes } = scene({ state, t: state.step, glow: 0, width, tall, measure, memory: new Map(), jump: true });
+  const [width, tall] = [596, 513];
+  const look = { state, t: state.step, glow: 0, width, tall, id: "sphere", memory: new Map(), jump: true };
   const n = layerNorm(state.x, state);
   const described = `Three axes, a ball, and through its middle the plane at right angles to (1, 1, 1), on which it cuts a circle. ${report(state, n, sentence(state, n))}`;
-  const look = { "text-anchor": "middle", "stroke-linejoin": "round", "stroke-linecap": "round" };
-  return file(TITLE, described, width, tall, tag("g", look, svgOf(shapes, width, tall)));
+  return file(TITLE, described, width, tall, scene(look).svg);
 }
 
-// ---- The page around the picture ----
+// ---- The page ----
 
 const STYLE = `
 --side: 304px;
-transition: color 1ms; /* so that a change of theme is heard */
 .show { align-self: center; }
 .stage { cursor: grab; }
-canvas { display: block; width: 100%; }
+svg { overflow: hidden; }
 .grip { left: 0; top: 0; min-height: 0; padding: 0; border: 0; border-radius: 50%; background: none; color: var(--accent); cursor: move; }
 .hint { padding: 2px; pointer-events: none; }
 .steps { display: flex; gap: 8px; }
@@ -533,32 +433,27 @@ small { display: block; margin: 6px 0 2px; font-size: 12px; color: var(--soft); 
 
 /** The table reads as the formula: x, x − μ, x̂, γ, β, y. A row with ends has sliders. */
 const ROWS = [
-  { key: "x", sign: "x", words: "x of", ends: [-LIMIT, LIMIT] },
+  { key: "x", sign: "x", ends: [-LIMIT, LIMIT] },
   { key: "centered", sign: "x − μ" },
   { key: "hat", sign: "x̂", look: "result" },
-  { key: "gain", sign: "γ", words: "gain of", ends: [-1, 2], look: "rule" },
-  { key: "bias", sign: "β", words: "bias of", ends: [-2, 2] },
+  { key: "gain", sign: "γ", words: "gain", ends: [-1, 2], look: "rule" },
+  { key: "bias", sign: "β", words: "bias", ends: [-2, 2] },
   { key: "y", sign: "y", look: "rule result" },
 ];
 const STEPS = [
-  { sign: "x", words: "the row", row: "x" },
-  { sign: "− μ", words: "step 1, subtract the mean", row: "centered" },
-  { sign: "÷ σ", words: "step 2, divide", row: "hat" },
-  { sign: "γ, β", words: "step 3, gain and bias", row: "y" },
+  ["x", "the row"],
+  ["− μ", "step 1, subtract the mean"],
+  ["÷ σ", "step 2, divide"],
+  ["γ, β", "step 3, gain and bias"],
 ];
-const REACHED = { centered: 1, hat: 2, gain: 3, bias: 3, y: 3 }; // the step from which a row of the table counts
+const REACHED = { x: 0, centered: 1, hat: 2, y: 3, gain: 3, bias: 3 }; // the step from which a row of the table counts
 
 function page(id) {
-  const steps = STEPS.map(({ sign, words }, i) => [i, sign, `aria-label="${sign}: ${words}"`]);
-  const rows = ROWS.map(({ key, sign, look = "", words, ends }) => {
-    const cells = upTo(3).map(
-      (i) => `<td><output></output>${ends ? range(key, `${words} feature ${i + 1}`, ...ends, 0.05, i) : ""}</td>`,
-    );
-    return `<tr data-key="${key}" class="${look}"><th scope="row">${sign}</th>${cells.join("")}</tr>`;
-  });
+  const steps = STEPS.map(([sign, words], i) => [i, sign, `aria-label="${sign}: ${words}"`]);
+  const rows = ROWS.map((row) => numberRow(3, row, 0.05));
   return `<div class="whole">
     <div class="show"><div class="stage" tabindex="0" role="application" aria-label="Picture. Arrow keys turn the camera." aria-describedby="${id}-state">
-      <canvas aria-hidden="true"></canvas>
+      <svg aria-hidden="true"></svg>
       <button class="grip" type="button" aria-label="Point x. Arrow keys move it in the plane of the picture."></button>
       <p class="hint">Drag x. Drag the background to turn the camera.</p>
     </div></div>
@@ -567,40 +462,29 @@ function page(id) {
         ${radios(id, "step", '<span class="unseen">Steps of LayerNorm</span>', steps)}</div>
       <p class="say"></p>
       <table class="math">
-        <thead><tr><td></td>${upTo(3)
-          .map((i) => `<th scope="col">feature ${i + 1}</th>`)
-          .join("")}</tr></thead>
+        <thead><tr><td></td>${heads(3, true)}</tr></thead>
         <tbody>${rows.join("")}</tbody>
       </table>
       ${epsilon()}
       <small>What LayerNorm cannot see:</small>
       ${buttons({ shift: "shift x", stretch: "stretch x" })}
       <div class="line">
-        ${SHOWN.map(([value, label]) => `<label class="box"><input type="checkbox" value="${value}">${label}</label>`).join("")}
+        ${box("show", "60 rows", "cloud")}${box("show", "softmax", "softmax")}
         ${buttons({ reset: "reset" })}
       </div>
     </div></div>`;
 }
-const SHOWN = [
-  ["cloud", "60 rows"],
-  ["softmax", "softmax"],
-];
 
-// ---- The explorable ----
-
-function connect({ root, stage, first, state, find, all, on, change, request, write, tell, drag }) {
-  const [canvas, grip] = ["canvas", ".grip"].map(find);
-  const [rows, boxes] = [all("tbody tr"), all(".line [type=checkbox]")];
-  const pen = canvas.getContext("2d");
+function connect({ id, stage, first, state, find, all, on, change, fill, tell, drag }) {
+  const [picture, grip] = ["svg", ".grip"].map(find);
+  const rows = all("tbody tr");
   let t = first.step; // where the picture is, from step 0 to 3
   let playing = 0; // seconds until the next step is played; 0: not playing
   let ride = null; // {from, to, share}: a move of x that LayerNorm does not see
   let note = null; // {words, step, plane}: what this move showed, for which step, and whether its half-plane is shown
   let glow = 0; // how bright the half-plane of this move is
   let [unit, cam] = [0, null];
-  let palette = {}; // {ink, accent, font, css: what they were read from}
   const memory = new Map(); // the last places of the words
-  const widths = new Map(); // of words, measured once
 
   /** Time goes on by dt seconds. Returns whether something is under way. */
   function advance(dt, jump) {
@@ -624,68 +508,28 @@ function connect({ root, stage, first, state, find, all, on, change, request, wr
     return t !== state().step || playing > 0 || ride !== null || glow !== aim;
   }
 
-  /** The colors of the page: its ink, and the accent that goes with it. */
-  function look() {
-    const style = getComputedStyle(root);
-    const css = [style.color, getComputedStyle(grip).color];
-    if (palette.css?.join() === css.join()) return;
-    const probe = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-    const [ink, accent] = css.map((color) => {
-      probe.fillStyle = color;
-      probe.fillRect(0, 0, 1, 1);
-      return [...probe.getImageData(0, 0, 1, 1).data].slice(0, 3);
-    });
-    palette = { ink, accent, font: style.fontFamily, css };
-  }
-  function measure(words, math) {
-    const font = math ? FONTS.math : `${FONTS.plain} ${palette.font}`;
-    if (!widths.has(font + words)) {
-      pen.font = font;
-      widths.set(font + words, pen.measureText(words).width);
-    }
-    return widths.get(font + words);
-  }
   function draw({ width, dt, calm }) {
     const moving = advance(dt, calm);
     const now = state();
     const tall = Math.round(clamp(width * 0.88, 250, 510));
-    look();
-    const result = scene({
-      state: now,
-      t,
-      glow,
-      held: held()?.key === "x",
-      unit,
-      width,
-      tall,
-      measure,
-      memory,
-      jump: calm,
-    });
+    const look = { state: now, t, glow, held: held()?.key === "x", unit, width, tall, id, memory, jump: calm };
+    const result = scene(look);
     ({ cam, unit } = result);
-    const size = [width, tall].map((pixels) => Math.round(pixels * devicePixelRatio));
-    if (canvas.width !== size[0] || canvas.height !== size[1]) [canvas.width, canvas.height] = size;
-    canvas.style.height = `${tall}px`;
-    pen.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
-    pen.clearRect(0, 0, width, tall); // the canvas has no background: the page's shows
-    paint(pen, result.shapes, palette);
+    picture.setAttribute("height", tall);
+    picture.innerHTML = result.svg;
     grip.style.transform = `translate(${result.grip[0]}px, ${result.grip[1]}px)`;
 
     const n = layerNorm(now.x, now);
-    const values = { ...now, ...n };
-    for (const row of rows) {
-      const { key } = row.dataset;
-      row.classList.toggle("now", STEPS[now.step].row === key);
-      row.classList.toggle("ahead", REACHED[key] > now.step);
-      values[key].forEach((v, i) => write(row.cells[i + 1].firstChild, fmt(v)));
+    fill({ ...now, ...n });
+    for (const { classList, dataset } of rows) {
+      classList.toggle("now", Object.keys(REACHED)[now.step] === dataset.key);
+      classList.toggle("ahead", REACHED[dataset.key] > now.step);
     }
-    for (const input of boxes) input.checked = now.show.includes(input.value);
     const words = note?.words ?? sentence(now, n);
     tell(words, report(now, n, words));
     return moving || !result.settled;
   }
 
-  // Hands: pointer and keys.
   const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
   const bounded = (x) => x.map((v) => clamp(Math.round(v * 100) / 100, -LIMIT, LIMIT));
   function turn(from, dx, dy) {
@@ -707,9 +551,9 @@ function connect({ root, stage, first, state, find, all, on, change, request, wr
     },
     ({ clientX, clientY }, { key, from, x, y, k }) => {
       if (key === "camera") return turn(from, (x - clientX) * 0.4, (clientY - y) * 0.3);
-      const box = stage.getBoundingClientRect();
-      const px = clamp(clientX, box.left + 16, box.right - 16);
-      const py = clamp(clientY, box.top + 16, box.bottom - 16);
+      const { left, right, top, bottom } = stage.getBoundingClientRect();
+      const px = clamp(clientX, left + 16, right - 16);
+      const py = clamp(clientY, top + 16, bottom - 16);
       change({ x: bounded(add(from, cam.move(px - x, py - y, k))) });
     },
     ({ key, from }) => change({ [key]: from }),
@@ -728,7 +572,6 @@ function connect({ root, stage, first, state, find, all, on, change, request, wr
     note = null;
   }
 
-  // Controls.
   function moveUnseen(kind) {
     const { x, eps, step } = state();
     const { to, words } = unseenMove(kind, x);
@@ -749,17 +592,10 @@ function connect({ root, stage, first, state, find, all, on, change, request, wr
       change({ step: 0 });
     },
   };
-  for (const input of boxes) {
-    on(input, "change", () => {
-      const others = state().show.filter((name) => name !== input.value);
-      change({ show: input.checked ? [...others, input.value] : others });
-    });
-  }
   function also(key) {
     const step = { gain: 3, bias: 3, eps: Math.max(2, state().step) }[key];
     return step === undefined ? {} : { step };
   }
-  on(root, "transitionend", ({ target, propertyName }) => target === root && propertyName === "color" && request());
   return { draw, acts, stop: halt, also };
 }
 

@@ -1,23 +1,19 @@
 // Blocks with a skip, x + f(x), and a norm in one of three places: how large the stream, the gradients and the first
 // steps of Adam become. Nothing here is recorded: the nets are drawn, run and trained in the browser.
-// An anywidget front-end module: JupyterLab and a page without a kernel run this same file, with host.mjs.
-// The model holds what `start` lists. `still()` draws the same as text, for viewers that run no script.
 
 // prettier-ignore
 import {
-  ACCENT, INK, buttons, explorable, file, layerNorm, layerNormBack, letters, normal, points, power, radios, slider, tag,
-  text, times, upTo,
+  ACCENT, INK, buttons, explorable, file, label, layerNorm, layerNormBack, letters, moved, normal, points, power,
+  radios, slider, tag, text, times, upTo,
 } from "./host.mjs";
 
-// ---- What the model holds, and how it starts ----
-
 export const start = {
-  place: "pre", // the place that is looked at: "none", "post" (after the sum) or "pre" (on the branch)
-  blocks: 12, // 2 to 24
-  scale: 1, // weight scale: weights are drawn with the standard deviation scale / √WIDTH
-  rate: 0.01, // of Adam
-  warmUp: 0, // steps in which the rate rises linearly
-  seed: 1, // of the weights
+  place: "pre",
+  blocks: 12,
+  scale: 1,
+  rate: 0.01,
+  warmUp: 0,
+  seed: 1,
 };
 
 const TITLE = "A residual stream with its norm in one of three places";
@@ -26,7 +22,7 @@ const [STEPS, DEEPEST] = [20, 24];
 const BETAS = [0.9, 0.98]; // as in lesson 11
 const PLACES = ["none", "post", "pre"];
 
-// ---- The mathematics: pure functions, compared with torch by the tests. A matrix is an array, row by row. ----
+// ---- The mathematics. A matrix is an array, row by row. ----
 
 const drawn = new Map(); // seed: all normal numbers of its deepest net, since drawing takes longer than a pass
 function numbers(seed) {
@@ -51,7 +47,6 @@ export function drawNet({ seed, blocks, scale }) {
   return { x, head, weights: upTo(blocks).map(() => [square(), square()]) };
 }
 
-/** a (n, m) turned: (m, n). */
 function turned(a, m) {
   const n = a.length / m;
   const out = Array(a.length).fill(0);
@@ -71,7 +66,6 @@ function layerNorms(x) {
   return { out, back: (dy) => each(dy, (gradient, i) => layerNormBack(gradient, rows[i])) };
 }
 
-/** No norm: the same interface. */
 const identity = (x) => ({ out: x, back: (dy) => dy });
 
 /** Mean cross-entropy of logits (ROWS, CLASSES), row i of class i. Returns {loss, back: its gradient}. */
@@ -88,7 +82,6 @@ function crossEntropy(logits) {
   return { loss, back };
 }
 
-/** The length of a matrix, all its entries taken as one row. */
 function norm(values) {
   let sum = 0;
   for (const v of values) sum += v * v;
@@ -169,7 +162,6 @@ function* training(settings, place) {
   yield { loss: pass(net, place).loss };
 }
 
-/** What is drawn of one place: stream and gradient before training, and what steps add to the losses and updates. */
 const empty = () => ({ stream: [], gradient: [], loss: [], update: [] });
 function keep(result, step) {
   if (!result.loss.length) [result.stream, result.gradient] = [step.stream, step.gradient];
@@ -177,10 +169,7 @@ function keep(result, step) {
   if (step.update) result.update.push(step.update);
 }
 
-/**
- * A whole run: {stream: the size before and after each block, gradient: of each block, both before training;
- * loss: STEPS + 1 numbers; update: STEPS rows of one number a block}.
- */
+/** A whole run: {stream and gradient before training, loss: STEPS + 1 numbers, update: STEPS rows, a number a block}. */
 export function run(settings, place) {
   const result = empty();
   for (const step of training(settings, place)) keep(result, step);
@@ -191,7 +180,6 @@ export function run(settings, place) {
 
 const NAMES = { none: "no norm", post: "Post-LN", pre: "Pre-LN" };
 
-/** A number with two or three digits; one digit and a power of ten where it would be long. */
 function short(v) {
   if (v === undefined) return "…";
   if (!Number.isFinite(v)) return "too large";
@@ -199,7 +187,6 @@ function short(v) {
   return power(v);
 }
 
-/** What the chosen place does to the net, in numbers that are all in the pictures. */
 function sentence({ place, blocks }, { stream, gradient, loss }) {
   const name = NAMES[place][0].toUpperCase() + NAMES[place].slice(1);
   const learned = `, and ${STEPS} steps of Adam take the loss from ${short(loss[0])} to ${short(loss.at(-1))}`;
@@ -210,7 +197,7 @@ function sentence({ place, blocks }, { stream, gradient, loss }) {
   ].join("");
 }
 
-// ---- The picture: four panels, SVG as text, the same in a browser and under Node ----
+// ---- The picture: four panels ----
 
 const SHOWN_STEPS = [1, 2, 5, 20];
 const [PANEL, GAP] = [168, 14]; // height of a panel; between two panels
@@ -218,8 +205,8 @@ const INSIDE = { left: 40, right: 58, top: 26, bottom: 22 };
 
 /** A round number at or below (above) v on a logarithmic axis: 1 or 3 times a power of ten. */
 function round(v, up) {
-  const power = 10 ** Math.floor(Math.log10(v));
-  const steps = [1, 3, 10].map((step) => step * power);
+  const below = 10 ** Math.floor(Math.log10(v));
+  const steps = [1, 3, 10].map((step) => step * below);
   return up ? steps.find((step) => step >= v * 0.9999) : steps.findLast((step) => step <= v * 1.0001);
 }
 
@@ -260,8 +247,7 @@ function panel({ left, top, width, title, axis, first, last, curves, guide, ceil
   const y = (v) => box.bottom - (Math.max(0, Math.log(v / low)) / Math.log(high / low)) * (box.bottom - box.top);
   const path = (d, look) => tag("path", { d, fill: "none", stroke: INK, ...look });
   const across = (at, look) => path(`M${box.left} ${at.toFixed(1)}H${box.right.toFixed(1)}`, look);
-  const tick = (at, under, words, anchor = "middle") =>
-    text(at, under, words, { "text-anchor": anchor, opacity: 0.75, "font-size": 11.5 });
+  const tick = (at, under, words, anchor) => label(at, under, words, anchor, { opacity: 0.75, "font-size": 11.5 });
   const parts = [
     text(left, top + letters(13), title, { "font-size": 13.5, "font-weight": 600 }),
     across(box.bottom, { opacity: 0.5 }),
@@ -299,37 +285,22 @@ function drawing({ place, blocks }, results, width) {
   const across = width >= 560 ? 2 : 1;
   const size = (width - (across - 1) * GAP) / across;
   const order = [...PLACES.filter((other) => other !== place), place]; // the chosen one on top
-  const of = (key) =>
-    order.map((other) => ({
-      name: NAMES[other],
-      values: results[other][key],
-      look: other === place ? CHOSEN : NOT_CHOSEN,
-    }));
+  const look = (other) => (other === place ? CHOSEN : NOT_CHOSEN);
+  const of = (key) => order.map((other) => ({ name: NAMES[other], values: results[other][key], look: look(other) }));
   const steps = SHOWN_STEPS.filter((t) => results[place].update.length >= t);
   const updates = steps.map((t) => ({
     name: `step ${t}`,
     values: results[place].update[t - 1],
     look: { ...CHOSEN, "stroke-width": t > 1 ? 2 : 2.75, ...DASHES[t] },
   }));
-  const losses = { guide: { at: Math.log(CLASSES), name: "guessing" }, ceiling: Math.max(10, ...results[place].loss) };
+  const changes = `what a step adds to a weight${size < 300 ? "" : `, ${NAMES[place]}`}`;
+  const ceiling = Math.max(10, ...results[place].loss);
+  const losses = { curves: of("loss"), guide: { at: Math.log(CLASSES), name: "guessing" }, ceiling };
   const panels = [
     { title: "size of the stream", axis: "after block", first: 0, last: blocks, curves: of("stream") },
     { title: "gradient of W₂", axis: "in block", first: 1, last: blocks, curves: of("gradient") },
-    {
-      title: `loss on the same ${ROWS} rows`,
-      axis: "after step of Adam",
-      first: 0,
-      last: STEPS,
-      curves: of("loss"),
-      ...losses,
-    },
-    {
-      title: `what a step adds to a weight${size < 300 ? "" : `, ${NAMES[place]}`}`,
-      axis: "in block",
-      first: 1,
-      last: blocks,
-      curves: updates,
-    },
+    { title: `loss on the same ${ROWS} rows`, axis: "after step of Adam", first: 0, last: STEPS, ...losses },
+    { title: changes, axis: "in block", first: 1, last: blocks, curves: updates },
   ];
   const markup = panels.map((about, i) =>
     panel({ ...about, left: (i % across) * (size + GAP), top: Math.floor(i / across) * (PANEL + GAP), width: size }),
@@ -337,17 +308,16 @@ function drawing({ place, blocks }, results, width) {
   return { markup: markup.join("\n"), height: (4 / across) * (PANEL + GAP) - GAP };
 }
 
-/** The explorable as a whole SVG, for viewers that run no script. changes: what differs from the start. */
 export function still(changes = {}) {
   const settings = { ...start, ...changes };
   const results = Object.fromEntries(PLACES.map((place) => [place, run(settings, place)]));
   const { markup, height } = drawing(settings, results, 760);
   const words = PLACES.map((place) => sentence({ ...settings, place }, results[place])).join(" ");
   const described = `Four line charts: size of the stream, gradient, loss, and change of a weight, over the blocks or steps. ${words}`;
-  return file(TITLE, described, 784, height + 20, tag("g", { transform: "translate(12 8)" }, markup));
+  return file(TITLE, described, 784, height + 20, moved(12, 8, markup));
 }
 
-// ---- The page around the picture ----
+// ---- The page ----
 
 const STYLE = `
 .controls { display: grid; grid-template-columns: 1fr 1fr; gap: 8px 20px; align-items: end; margin: 0 0 14px; }
@@ -399,8 +369,6 @@ function page(id) {
     </table>`;
 }
 
-// ---- The explorable ----
-
 function connect({ state, find, all, change, write, tell }) {
   const svg = find("svg");
   const rows = all("[data-place]");
@@ -441,8 +409,7 @@ function connect({ state, find, all, change, write, tell }) {
     tell(sentence(now, results[now.place]));
     return runs.length > 0;
   }
-  const rest = () => numbers(state().seed + 1); // drawn before a button asks for them
-  return { draw, acts: { draw: () => change({ seed: state().seed + 1 }) }, rest };
+  return { draw, acts: { draw: () => change({ seed: state().seed + 1 }) } };
 }
 
 const whole = { words: String };
