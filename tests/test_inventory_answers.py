@@ -114,7 +114,7 @@ def test_a_form_in_a_learners_kernel(work):
 
 
 def test_the_report_of_a_class_gives_the_gain_of_each_theme(tmp_path, capsys):
-    """Known are so many points, from the first on, in form A and in form B; cy has stopped after form A."""
+    """Known are so many points, from the first on, in form A and in form B."""
     for learner, known in {"anna": (6, 12), "bo": (0, 6), "cy": (3, None), "dee": ()}.items():
         (tmp_path / learner).mkdir()
         lines = [
