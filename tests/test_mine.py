@@ -386,7 +386,7 @@ def broken(module, name, error):
 
 
 TROUBLES = {  # what is said after "It is not kept in work/mine": of the kept folder, a context in which that is so
-    ", because that folder cannot be written (No space left on device).": lambda folder: broken(
+    ", because keeping it failed (OSError: [Errno 28] No space left on device).": lambda folder: broken(
         os, "replace", OSError(errno.ENOSPC, "No space left on device")
     ),
     ", because keeping it failed (ZeroDivisionError: by 0).": lambda folder: broken(

@@ -97,7 +97,7 @@ def test_a_file_that_is_no_notebook_is_named_and_the_others_are_read(content, tm
     written(tmp_path / "03_last.ipynb", "third")
     (tmp_path / "02_tiny.ipynb").write_text(content, encoding="utf-8")
     who = learner(tmp_path, COURSE)
-    assert who.notes == ["02_tiny.ipynb is left out: it is damaged, or no notebook of JupyterLab."]
+    assert who.notes == ["02_tiny.ipynb is left out: it cannot be read as a notebook of JupyterLab."]
     assert not who.left(COURSE["03_last"]) and who.left(COURSE["02_tiny"])
 
 

@@ -46,8 +46,6 @@ def save(answer, exercise, passes, borrowed, exported):
         why = f", because {error}"
     except TimeoutError:
         why = " yet, because another notebook is just keeping an answer. Run the check again"
-    except OSError as error:
-        why = f", because that folder cannot be written ({error.strerror})"
     except Exception as error:
         why = f", because keeping it failed ({type(error).__name__}: {error})"
     return f"It is not kept in {place}{why}."

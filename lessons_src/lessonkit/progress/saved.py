@@ -54,26 +54,19 @@ class Learner:
 
 
 def learner(folder, course):
-    """Return the Learner of a folder. A file that cannot be read gets a note, and the others are read."""
+    """Return the Learner of a folder. A file that cannot be read gets a note."""
     folder = Path(folder)
     person = Learner(folder, {stem: states_in([], lesson) for stem, lesson in course.items()})
     copies = defaultdict(list)  # stem: [(whether anything was run, when it was saved, name, states)]
-    try:
-        paths = sorted(path for path in folder.iterdir() if path.match("[!.]*.ipynb"))
-    except OSError as error:
-        person.notes.append(f"{folder} cannot be read ({error.strerror}), so all counts as not run.")
-        return person
-    for path in paths:
+    for path in sorted(folder.glob("[!.]*.ipynb")):
         try:
             notebook = json.loads(path.read_text(encoding="utf-8"))
             stem, cells = lesson_of(notebook, path.stem, course), notebook["cells"]
             if stem:
                 run = any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
                 copies[stem].append((run, path.stat().st_mtime_ns, path.name, states_in(cells, course[stem])))
-        except OSError as error:
-            person.notes.append(f"{path.name} is left out: {error.strerror}.")
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            person.notes.append(f"{path.name} is left out: it is damaged, or no notebook of JupyterLab.")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            person.notes.append(f"{path.name} is left out: it cannot be read as a notebook of JupyterLab.")
     for stem, these in copies.items():
         *_, person.files[stem], person.states[stem] = max(these, key=lambda copy: copy[:3])
         if len(these) > 1:
