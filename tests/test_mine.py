@@ -69,7 +69,7 @@ class Kernel:
         self.run(IMPORTS)
 
     def run(self, *cells):
-        """Run cells, or do something else; return what the last one printed, without colours, or its error's text."""
+        """Run cells and functions of this kernel; return what the last cell printed, or its error's text."""
         shown = ""
         for cell in cells:
             if callable(cell):
@@ -220,7 +220,7 @@ ACCIDENTS = {
         )
     ],
     "a layer, its function and a base class": [([*FUNCTION, *IN_OWN_WORDS, CHECK_LAYER, by_itself("LayerNorm")], FOUR)],
-    "the course's own function by lessonkit.mine, of another lesson and of this one": [
+    "the course's own function by lessonkit.mine": [
         (
             [
                 "from lessonkit.mine import mean_and_var as stats, layer_norm as function",
@@ -254,7 +254,7 @@ ACCIDENTS = {
             "def layer_norm(|class LayerNorm(|NOT import layer_norm\n",
         ),
     ],
-    "what the lesson gives cannot be kept, and is imported from the course": [
+    "what the lesson gives cannot be kept": [
         (
             [of_lesson_13, "check.forward_rows(forward_rows)"],
             SPEED,

@@ -2,10 +2,10 @@
 
 An exercise is found by its checks, wherever the learner has moved, copied or split its cells:
 
-    right    each of its checks said "Right" in one of the cells that call it
-    tried    a check said no, or the exercise's cell or the check's cell ended in an error of the learner's own
-    waits    only "your turn" was said, by this exercise or by one above that it needs
-    not run  none of that: never run, outputs cleared, or run in a new kernel without the cells above
+    right    each of its checks said "Right"
+    tried    a check said no, or the exercise's or the check's cell ended in an error of the learner's own
+    waits    only "your turn" was said
+    not run  none of that, also where a new kernel has not run the cells above
 """
 
 import json
