@@ -116,9 +116,9 @@ def edited(old, new):
     return lambda kernel: edit(kernel.kept(), old, new.replace("WORK", str(kernel.folder)))
 
 
-def by_itself(name):
+def by_itself(name, lesson="statistics"):
     """A new process imports what was kept."""
-    return lambda kernel: python("-c", f"from mine import {name}", cwd=kernel.folder)
+    return lambda kernel: python("-c", f"from mine.{lesson} import {name}", cwd=kernel.folder)
 
 
 def a_day_later(kernel):
@@ -219,7 +219,9 @@ ACCIDENTS = {
             TWO,
         )
     ],
-    "a layer, its function and a base class": [([*FUNCTION, *IN_OWN_WORDS, CHECK_LAYER, by_itself("LayerNorm")], FOUR)],
+    "a layer, its function and a base class": [
+        ([*FUNCTION, *IN_OWN_WORDS, CHECK_LAYER, by_itself("LayerNorm", "affine_and_module")], FOUR)
+    ],
     "the course's own function by lessonkit.mine": [
         (
             [
@@ -229,7 +231,7 @@ ACCIDENTS = {
                 "def layer_norm(x, *others):\n    stats(x)\n    return function(x, *others)",
                 LAYER.replace("class LayerNorm", "class Normed"),
                 "check.layer_norm_module(Normed)",
-                by_itself("LayerNorm"),
+                by_itself("LayerNorm", "affine_and_module"),
             ],
             FOUR,
         )

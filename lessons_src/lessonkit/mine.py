@@ -91,9 +91,8 @@ def _module(path, text):
     try:
         with quiet(), files.loaded(files.parse(text), path) as module:
             pass
-        package = types.ModuleType("mine")  # like work/mine/__init__.py, which may have been edited
+        package = types.ModuleType("mine")
         package.__path__ = [str(path.parent)]
-        exec(files.package(path.parent), package.__dict__)
         sys.modules.setdefault("mine", package)
         sys.modules[module.__name__] = module
         return module
