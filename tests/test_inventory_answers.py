@@ -81,7 +81,7 @@ def test_form_a_keeps_the_right_options_for_the_course_and_form_b_tells_them_and
     fill("B", ["B5"])
     output, right = printed(result, "B"), by_letter("B5")[right_letter("B5")]
     assert "**Form B: 11 of 12 right.** Form A, before the course: 10 of 12." in output
-    assert "| Epsilon and number types | 1 of 2 | 2 of 2 |" in output and output.count("| 2 of 2 | 1 of 2 |") == 1
+    assert "| Epsilon and number types | 1 of 2 | 2 of 2 |" in output
     assert f"Right is **{right_letter('B5')}.** {right['text']}  \n  *{right['reason']}*" in output
 
 
