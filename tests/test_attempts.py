@@ -1,11 +1,8 @@
 """The log of attempts: what a learner's kernel writes, that nothing is lost, and the report on a class's logs."""
 
 import json
-from unittest.mock import Mock
 
-import pytest
-
-from lessonkit import attempts, places
+from lessonkit import attempts
 from lessonkit.course import lessons
 from lessonkit.progress import report
 from lessonkit.progress.log import read
@@ -50,18 +47,6 @@ def test_a_learner_s_kernel_adds_a_line_for_each_try_and_nothing_else(tmp_path):
     assert said[11].startswith("(This attempt could not be noted in attempts.jsonl: ") and said[12] == "", "said once"
     states = states_in(cells, lessons()["02_statistics"])
     assert states == {"2.1": RIGHT, "2.2": NOT_RUN, "2.3": TRIED, "2.4": WAITS}, "and progress reads what was shown"
-
-
-@pytest.mark.parametrize("why", ["a learner", "solutions", "no notebook", "switched off"])
-def test_a_learners_kernel_has_a_log_and_no_other_has_one(why, monkeypatch, tmp_path):
-    monkeypatch.setattr(attempts, "_log", None)
-    monkeypatch.setattr(places, "work", lambda: None if why == "solutions" else tmp_path)
-    monkeypatch.setattr(attempts, "in_notebook", lambda: why != "no notebook")
-    monkeypatch.setenv("LESSON_LOG", " OFF " if why == "switched off" else "")
-    monkeypatch.setattr("IPython.get_ipython", Mock())
-    attempts.install()
-    attempts.note("statistics", "Predict 2.1", True, letter="b")
-    assert (tmp_path / attempts.FILE).exists() == (why == "a learner")
 
 
 def test_damaged_lines_are_counted_and_the_others_are_read(tmp_path):

@@ -69,7 +69,7 @@ class Kernel:
         self.run(IMPORTS)
 
     def run(self, *cells):
-        """Run cells, or do something else; return what the last one printed, without colours, or its error's text."""
+        """Run cells and functions of this kernel; return what the last cell printed, or its error's text."""
         shown = ""
         for cell in cells:
             if callable(cell):
@@ -116,9 +116,9 @@ def edited(old, new):
     return lambda kernel: edit(kernel.kept(), old, new.replace("WORK", str(kernel.folder)))
 
 
-def by_itself(name):
+def by_itself(name, lesson="statistics"):
     """A new process imports what was kept."""
-    return lambda kernel: python("-c", f"from mine import {name}", cwd=kernel.folder)
+    return lambda kernel: python("-c", f"from mine.{lesson} import {name}", cwd=kernel.folder)
 
 
 def a_day_later(kernel):
@@ -219,8 +219,10 @@ ACCIDENTS = {
             TWO,
         )
     ],
-    "a layer, its function and a base class": [([*FUNCTION, *IN_OWN_WORDS, CHECK_LAYER, by_itself("LayerNorm")], FOUR)],
-    "the course's own function by lessonkit.mine, of another lesson and of this one": [
+    "a layer, its function and a base class": [
+        ([*FUNCTION, *IN_OWN_WORDS, CHECK_LAYER, by_itself("LayerNorm", "affine_and_module")], FOUR)
+    ],
+    "the course's own function by lessonkit.mine": [
         (
             [
                 "from lessonkit.mine import mean_and_var as stats, layer_norm as function",
@@ -229,7 +231,7 @@ ACCIDENTS = {
                 "def layer_norm(x, *others):\n    stats(x)\n    return function(x, *others)",
                 LAYER.replace("class LayerNorm", "class Normed"),
                 "check.layer_norm_module(Normed)",
-                by_itself("LayerNorm"),
+                by_itself("LayerNorm", "affine_and_module"),
             ],
             FOUR,
         )
@@ -254,7 +256,7 @@ ACCIDENTS = {
             "def layer_norm(|class LayerNorm(|NOT import layer_norm\n",
         ),
     ],
-    "what the lesson gives cannot be kept, and is imported from the course": [
+    "what the lesson gives cannot be kept": [
         (
             [of_lesson_13, "check.forward_rows(forward_rows)"],
             SPEED,
@@ -386,7 +388,7 @@ def broken(module, name, error):
 
 
 TROUBLES = {  # what is said after "It is not kept in work/mine": of the kept folder, a context in which that is so
-    ", because that folder cannot be written (No space left on device).": lambda folder: broken(
+    ", because keeping it failed (OSError: [Errno 28] No space left on device).": lambda folder: broken(
         os, "replace", OSError(errno.ENOSPC, "No space left on device")
     ),
     ", because keeping it failed (ZeroDivisionError: by 0).": lambda folder: broken(

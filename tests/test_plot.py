@@ -115,7 +115,6 @@ HARD = {  # figures that no lesson draws, and that an author may: one of CALLS, 
         (x30, LONG),
         {"href": {"entropy of letters": 1.002, "chance": 0.998}, "title": "A title that says all it has to " * 4},
     ),
-    "small panels": ("panels", ({f"learning rate {n}": (x30, curves(0.01)) for n in range(3)},), {}),
     "huge numbers": ("lines", (1e7 * x8.double(), {"none": 10.0 ** (28 * x8.double())}), {"ylog": True}),
 }
 
@@ -212,13 +211,6 @@ def test_every_pair_of_methods_can_be_told_apart_and_read_on_white(eyes):
     for first, second in itertools.combinations(seen, 2):
         # 2.3 is just noticeable; the least of Okabe and Ito's own pairs is 17.9
         assert np.linalg.norm(seen[first] - seen[second]) > 14, (first, second)
-
-
-def test_unknown_names_get_what_is_left():
-    names = [f"curve {number}" for number in range(9)] + ["BatchNorm"]
-    colors = plot.colors_for(names)
-    assert list(colors) == names and len(set(colors.values())) == 10 and plot.COLORS[LN] not in colors.values()
-    assert plot.colors_for(["a", "b"], {"a": LN, "b": "#123456"}) == {"a": plot.COLORS[LN], "b": "#123456"}
 
 
 def test_a_long_table_is_thinned_evenly():

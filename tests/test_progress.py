@@ -72,7 +72,6 @@ STATES = {  # what the cells show: the states of the exercises 2.1 and 2.2
     "an error of its own": ([exercise("2.1", error("SyntaxError")), exercise("2.2", BLANK)], TRIED, WAITS),
     "a new kernel": ([exercise("2.1", NEWER), check("first", NEW)], NOT_RUN, NOT_RUN),
     "copied, and right below": ([check("first", NOT_YET), exercise("2.1"), check("first", BOX)], RIGHT, NOT_RUN),
-    "split": ([exercise("2.1", error("TypeError")), code("def g(): ..."), check("first", BLANK)], TRIED, NOT_RUN),
     "two in a cell": ([code("check.first(g)\ncheck.one(f)", BOX, NOT_YET)], RIGHT, TRIED),
     "talked about": ([code("# like check.first(f)", BOX)], NOT_RUN, NOT_RUN),
 }
@@ -98,7 +97,7 @@ def test_a_file_that_is_no_notebook_is_named_and_the_others_are_read(content, tm
     written(tmp_path / "03_last.ipynb", "third")
     (tmp_path / "02_tiny.ipynb").write_text(content, encoding="utf-8")
     who = learner(tmp_path, COURSE)
-    assert who.notes == ["02_tiny.ipynb is left out: it is damaged, or no notebook of JupyterLab."]
+    assert who.notes == ["02_tiny.ipynb is left out: it cannot be read as a notebook of JupyterLab."]
     assert not who.left(COURSE["03_last"]) and who.left(COURSE["02_tiny"])
 
 

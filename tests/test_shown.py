@@ -31,12 +31,10 @@ graded.name = "same" """,
         "",
     ),
     ('def normalize(x):\n    raise check.YourTurn("3.1: replace this line by your answer")', ""),
-    # what a blank returns is missing below, in every place where a name can stand
     ("x_hat = normalize(1)", BLANK),
     ("y = x_hat * 2", above("x_hat")),
     ("z = (lambda: y)() + 1", above("y")),
     ("def late():\n    return sum(z for _ in range(2))\nlate()", above("z")),
-    # names that a waiting cell had bound before it waited are there, those after it wait
     ("a = 5\nb = normalize(a)\nc = 6", BLANK),
     ("print(a)", "5\n"),
     ("c", above("c")),
@@ -47,10 +45,8 @@ raise check.YourTurn("3.2: replace this line by your answer: guess = ..., reason
         "Your turn: exercise 3.2 · replace this line by your answer: guess = ..., reason = ...",
     ),
     ("graded(guess)", above("guess", "3.2")),
-    # checks let it through: the answer itself is blank, calls a blank, or reads a name that waits
     ("graded(normalize)", BLANK),
     ("graded(lambda x: x + y)", above("y")),
-    # in torch's own machinery
     (
         """class Twice(torch.autograd.Function):
     @staticmethod

@@ -1,7 +1,7 @@
 """The log of attempts: each check and each answered question in a learner's kernel adds a line to work/attempts.jsonl.
 
-A line holds what was tried and how it went, never code or a name, and nothing is sent anywhere. LESSON_LOG=off ends it.
-There is no log in builds, in tests, for the solutions, or outside a notebook: see lessonkit.places. A line is JSON:
+A line holds no code and no name, and nothing is sent anywhere. LESSON_LOG=off ends it. There is no log in builds, in
+tests, for the solutions, or outside a notebook: see lessonkit.places. A line is JSON:
 
     v               2, the version of this form; in version 1 mistakes had ids
     time            when, UTC, "2026-11-22T06:58:01Z"
@@ -51,7 +51,7 @@ class Lines:
         self.waiting.append({"v": version, "time": time} | record)
         try:
             while path and self.waiting:
-                append(path, json.dumps(self.waiting[0]))
+                _append(path, json.dumps(self.waiting[0]))
                 del self.waiting[0]
         except OSError as error:
             if self._sorry:
@@ -97,7 +97,7 @@ def install():
     """Start the log, if this is a learner's kernel. Installing twice changes nothing."""
     global _log
     folder = places.work()
-    if _log or folder is None or off() or not in_notebook():
+    if _log or folder is None or not in_notebook():
         return
     from IPython import get_ipython
 
@@ -118,7 +118,7 @@ def note(lesson, item, right, **details):
         _log.add(lesson, item, details | {"verdict": "right" if right else "not yet"})
 
 
-def append(path, line):
+def _append(path, line):
     """Add a line to a file in one write, so that two kernels never mix theirs; OSError if it does not fit.
 
     After a line that was cut off the new one begins a line of its own.

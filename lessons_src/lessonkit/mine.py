@@ -71,15 +71,10 @@ def _own(lesson, name):
     if places.work() is None:
         return None, ""
     path = places.work() / "mine" / f"{lesson}.py"
-    try:
-        kept = files.read(path)
-    except OSError as error:
-        raise Refused(f"it cannot be read ({error.strerror})") from None
+    kept = files.read(path)
     if kept.text is None or kept.whole and name not in kept.entries:
         return None, ""
     module = _module(path, kept.text)
-    if isinstance(module, Refused):
-        raise module
     if not hasattr(module, name):
         raise Refused(f"it does not bind {name}")
     trouble = None if kept.whole else _trouble(module, lesson, name)
@@ -91,19 +86,16 @@ def _own(lesson, name):
 
 @functools.cache  # once a kernel, and anew if the file has changed
 def _module(path, text):
-    """Return the module that a file makes, which can be imported, or a Refused that says why not."""
+    """Return the module that a file makes, which can be imported from then on."""
     _running.add(path.stem)
     try:
         with quiet(), files.loaded(files.parse(text), path) as module:
             pass
-        package = types.ModuleType("mine")  # like work/mine/__init__.py, which may have been edited
+        package = types.ModuleType("mine")
         package.__path__ = [str(path.parent)]
-        exec(files.package(path.parent), package.__dict__)
         sys.modules.setdefault("mine", package)
         sys.modules[module.__name__] = module
         return module
-    except Refused as error:
-        return error
     finally:
         _running.remove(path.stem)
 

@@ -22,10 +22,10 @@ COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """A statement at top level. An import of several names is one statement for each.
+    """A statement at top level; an import of several names is one for each.
 
-    text: as it was written, with the comment right above it. binds: the names that it binds or changes, also by
-    x.y = ... and x[...] = ... now, later: the names that it reads while it runs, and that its functions read.
+    text: as it was written, with the comment above it. binds: the names that it binds or changes. now, later: the names
+    that it reads while it runs, and that its functions read.
     """
 
     text: str
@@ -45,7 +45,7 @@ def names(source):
     return (now | later) - binds, binds
 
 
-@functools.lru_cache(1000)  # all cells of a kernel are looked at again after each check
+@functools.lru_cache(1000)  # all cells are looked at after each check
 def statements(source):
     """Return the statements of a cell or module as a tuple; () for what Python cannot read, which has not run."""
     try:
@@ -57,10 +57,7 @@ def statements(source):
 
 
 def needed(program, *wanted):
-    """Return (the statements that names need, what is needed first coming first; the names that none of them binds).
-
-    Names that Python itself has are not among the latter.
-    """
+    """Return (the statements that names need, in order; the names that neither one of them nor Python itself binds)."""
     order, seen, unbound = [], set(), []
 
     def visit(name, before):

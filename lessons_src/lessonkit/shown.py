@@ -3,8 +3,8 @@
 A box lays a tint over the theme's page, light or dark; a mark and a word say what the color says. Outside a notebook a
 message is plain text.
 
-A blank exercise raises YourTurn. The cells below it that need its result would fail with a NameError; the hook
-remembers which names a waiting cell would have bound and turns such a NameError into YourTurn as well.
+A blank exercise raises YourTurn. The hook remembers which names a waiting cell would have bound and turns a NameError
+for one of them into YourTurn as well.
 """
 
 import html
@@ -45,7 +45,7 @@ def tell(text, tone, markdown=False):
 
 
 def box(text, tone, kind=""):
-    """Return a message as HTML: its first words in bold after the tone's mark, a paragraph a line, `code` as code."""
+    """Return a message as HTML: its first words in bold, a paragraph a line, `code` as code."""
     first, *more = (re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(line)) for line in text.split("\n"))
     first = HEAD.sub(r"<b>\g<0></b>", first, count=1) if HEAD.match(first) else first
     rest = "".join(f'<div style="margin-top: 4px">{line}</div>' for line in more)
@@ -66,7 +66,7 @@ def _display(shown, text, form="text/html"):
 
 
 class Told(Exception):
-    """An error whose text says all that a learner needs: a notebook shows a box, and no lines of code above it."""
+    """An error whose text says all that a learner needs: a notebook shows a box and no traceback."""
 
     tone = "not yet"
 
@@ -154,7 +154,7 @@ def install():
         mine = translate(error) or error
         lines = mine.show() if isinstance(mine, Told) else not_run_yet(error)
         if isinstance(mine, YourTurn):
-            # A blank at top level names what it would have bound: "replace this line by your answer: a = ..."
+            # A blank at top level names what it would have bound: "...: a = ..."
             for name in [*bound_names(cell["source"]), *re.findall(r"(\w+) = \.\.\.", str(error))]:
                 waiting.setdefault(name, mine.exercise)
         if lines:

@@ -16,7 +16,7 @@ WORDS = (  # at the head of a form, in its notebook and on paper
 
 @functools.cache
 def items():
-    """Return {"A1": its theme, belief, question, options and edition}, as coursebuild wrote them."""
+    """Return {"A1": its theme, belief, question, options and edition}."""
     return json.loads(Path(__file__).with_name("questions.json").read_text(encoding="utf-8"))
 
 

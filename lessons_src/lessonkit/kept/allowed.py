@@ -26,7 +26,6 @@ def trouble(program):
 
 
 def _troubles(statement, program):
-    """Yield what keeps a statement of a program from being kept."""
     bound = set().union(*(other.binds for other in program))
     if _does_something(statement.node):
         names = " and ".join(sorted(statement.binds)) or "something"

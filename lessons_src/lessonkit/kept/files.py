@@ -1,4 +1,4 @@
-"""The files of work/mine: one module a lesson, with the learner's answers to its exercises, and the package's list.
+"""The files of work/mine: one module a lesson, with the learner's answers to its exercises.
 
 A file is a docstring, then the code. The docstring ends with a fingerprint: what has one that fits has passed its check
 as it stands, what was edited or damaged has not.
@@ -30,23 +30,6 @@ When you pass a check again, its exercise is written anew. What you edit here is
 
 Fingerprint: ?
 """'''
-PACKAGE = '''"""Your own layers: what you have written in this course, a module a lesson.
-
-In a notebook or a program that starts in the folder above this one: from mine import {first}
-"""
-
-import importlib
-
-_HOME = {{
-{rows}}}
-__all__ = sorted(_HOME)
-
-
-def __getattr__(name):
-    if name not in _HOME:
-        raise AttributeError(f"mine has no {{name!r}}; it has {{', '.join(__all__)}}")
-    return getattr(importlib.import_module(f"{{__name__}}.{{_HOME[name]}}"), name)
-'''
 
 
 class Refused(Exception):
@@ -156,19 +139,7 @@ def loaded(kept, path, file=None):
 
 
 def write(path, text):
-    """Write a file of work/mine as a whole or not at all, then the package's list of what it holds."""
-    _replace(path, text)
-    _replace(path.with_name("__init__.py"), package(path.parent))
-
-
-def package(folder):
-    """Return the text of work/mine/__init__.py: it finds each name that the files hold."""
-    homes = {name: path.stem for path in sorted(folder.glob("[a-z]*.py")) for name in read(path).entries}
-    rows = "".join(f'    "{name}": "{homes[name]}",\n' for name in sorted(homes))
-    return PACKAGE.format(first=min(homes, default="..."), rows=rows)
-
-
-def _replace(path, text):
+    """Write a file of work/mine as a whole or not at all."""
     with draft(path, text) as file:
         os.replace(file, path)
 

@@ -46,8 +46,6 @@ def save(answer, exercise, passes, borrowed, exported):
         why = f", because {error}"
     except TimeoutError:
         why = " yet, because another notebook is just keeping an answer. Run the check again"
-    except OSError as error:
-        why = f", because that folder cannot be written ({error.strerror})"
     except Exception as error:
         why = f", because keeping it failed ({type(error).__name__}: {error})"
     return f"It is not kept in {place}{why}."
@@ -106,7 +104,7 @@ def _write(path, old, entry, new, passes):
 
 
 def _merged(path, old, entry, new, passes):
-    """Return the text of a file with a new answer, after it and all that it changes have passed their checks."""
+    """Return the text of a file with a new answer, after all that it changes has passed its checks."""
     again = _bound(new)
     program = [*new, *(statement for statement in old.program if not statement.binds & again)]
     kept = files.parse(files.compose(path.stem, old.entries | entry, program))

@@ -107,7 +107,7 @@ class _Lines:
     def __init__(self, x_values, curves, xlog, ylog, ylim=None, href=None, markers=None, dots=()):
         self.xlog, self.ylog, self.ylim, self.href, self.dots = xlog, ylog, ylim, href or {}, dots
         self.categories = x_values if isinstance(x_values[0], str) else None
-        self.x = np.arange(len(x_values)) if self.categories else np.asarray(_plain(x_values))
+        self.x = np.asarray(range(len(x_values)) if self.categories else _plain(x_values), dtype=float)
         self.curves = {name: self._curve(name, values) for name, values in curves.items()}
         self.markers = len(self.x) <= 12 if markers is None else markers
 

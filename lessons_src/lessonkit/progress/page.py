@@ -1,4 +1,4 @@
-"""The page of a class: a row a learner, a column an exercise. One file without scripts, which loads itself again."""
+"""The page of a class: a row a learner, a column an exercise. It loads itself again."""
 
 import re
 import unicodedata
@@ -7,7 +7,7 @@ from html import escape
 
 from lessonkit.progress.saved import MARKS, RIGHT
 
-RELOAD = 30  # seconds after which the page loads itself again
+RELOAD = 30  # seconds
 STYLE = """
 :root { color-scheme: light dark; }
 body { font: 15px/1.4 system-ui, sans-serif; margin: 1rem; }
@@ -50,7 +50,7 @@ PAGE = """\
 </body>
 </html>
 """
-NO_ACCENT = str.maketrans("łøđħıæœ", "lodhiao")  # letters that Unicode does not take apart
+NO_ACCENT = str.maketrans("łøđħıæœ", "lodhiao")
 
 
 def html(learners, course):

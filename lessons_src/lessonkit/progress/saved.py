@@ -2,10 +2,10 @@
 
 An exercise is found by its checks, wherever the learner has moved, copied or split its cells:
 
-    right    each of its checks said "Right" in one of the cells that call it
-    tried    a check said no, or the exercise's cell or the check's cell ended in an error of the learner's own
-    waits    only "your turn" was said, by this exercise or by one above that it needs
-    not run  none of that: never run, outputs cleared, or run in a new kernel without the cells above
+    right    each of its checks said "Right"
+    tried    a check said no, or the exercise's or the check's cell ended in an error of the learner's own
+    waits    only "your turn" was said
+    not run  none of that, also where a new kernel has not run the cells above
 """
 
 import json
@@ -54,26 +54,19 @@ class Learner:
 
 
 def learner(folder, course):
-    """Return the Learner of a folder. A file that cannot be read gets a note, and the others are read."""
+    """Return the Learner of a folder. A file that cannot be read gets a note."""
     folder = Path(folder)
     person = Learner(folder, {stem: states_in([], lesson) for stem, lesson in course.items()})
     copies = defaultdict(list)  # stem: [(whether anything was run, when it was saved, name, states)]
-    try:
-        paths = sorted(path for path in folder.iterdir() if path.match("[!.]*.ipynb"))
-    except OSError as error:
-        person.notes.append(f"{folder} cannot be read ({error.strerror}), so all counts as not run.")
-        return person
-    for path in paths:
+    for path in sorted(folder.glob("[!.]*.ipynb")):
         try:
             notebook = json.loads(path.read_text(encoding="utf-8"))
             stem, cells = lesson_of(notebook, path.stem, course), notebook["cells"]
             if stem:
                 run = any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
                 copies[stem].append((run, path.stat().st_mtime_ns, path.name, states_in(cells, course[stem])))
-        except OSError as error:
-            person.notes.append(f"{path.name} is left out: {error.strerror}.")
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            person.notes.append(f"{path.name} is left out: it is damaged, or no notebook of JupyterLab.")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            person.notes.append(f"{path.name} is left out: it cannot be read as a notebook of JupyterLab.")
     for stem, these in copies.items():
         *_, person.files[stem], person.states[stem] = max(these, key=lambda copy: copy[:3])
         if len(these) > 1:
