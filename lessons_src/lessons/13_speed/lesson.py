@@ -1379,7 +1379,7 @@ for cpu, ms in evidence.timings().items():
 #
 # </details>
 #
-# `fused_layer_norm` stores past the caches from $2^{21}$ numbers (8.4 MB) on: from there, with one thread, it took less time where we measured it, also when the result was read at once. On a processor with other caches a different limit may be better.
+# `fused_layer_norm` stores past the caches from $2^{21}$ numbers (8.4 MB) on: about where the caches end. On a processor with other caches a different limit may be better.
 #
 # ### Three traps of a timing
 #

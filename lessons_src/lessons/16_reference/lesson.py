@@ -171,6 +171,7 @@
 # | SyncBatchNorm | BatchNorm that exchanges its statistics between devices | [6, Deeper](06_batchnorm.ipynb#Several-devices) |
 # | temperature | what the scores are divided by before a softmax | [5.3](05_softmax.ipynb#5.3-What-each-of-them-cannot-see) |
 # | token | one position of a sequence: a word, a letter, or a patch of an image | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
+# | validation digits | training digits on which settings are chosen; nothing is trained on them, and the test digits are read only afterwards | [9.1](09_cnn.ipynb#9.1-A-race-with-four-knobs) |
 # | variance | the mean squared distance from the mean; its root is the standard deviation σ | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
 # | warm-up | a learning rate that rises from 0 over the first steps | [11, Deeper](11_transformer.ipynb#The-rate,-and-warm-up) |
 # | weight decay | pulling parameters towards 0 at every step; before a norm it keeps the pace of learning up, and does not help by itself | [4, Deeper](04_affine_and_module.ipynb#Weight-decay-and-the-gain), [8.6](08_geometry.ipynb#8.6-The-length-of-weights-before-a-norm) |
