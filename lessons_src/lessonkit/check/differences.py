@@ -90,12 +90,14 @@ def _raised(what, value, right, probe):
     """Say which exception came, where it did, and which should have come instead, if one should."""
     text = f": {cut(value.text, 160)}" if value.text else ""
     if what.startswith("gradient of"):
-        why = "An operation in place changed a tensor that the gradient needs." if "inplace" in value.text else None
-        return f"{what} could not be computed ({value.kind}{text}).", why
+        return f"{what} could not be computed ({value.kind}{text}).", _of_an_error(value)
     at = f", at `{cut(value.line, 80)}`" if value.line else ""
     instead = f" Expected {kind_of(right)}." if isinstance(right, Raised) else ""
-    why = next((why for text, why in ERRORS.items() if re.search(text, f"{value.kind}: {value.text}")), None)
-    return f"it raised {sentence(value.kind + at + text)}{instead} {inputs(probe)}".rstrip(), why
+    return f"it raised {sentence(value.kind + at + text)}{instead} {inputs(probe)}".rstrip(), _of_an_error(value)
+
+
+def _of_an_error(value):
+    return next((why for text, why in ERRORS.items() if re.search(text, f"{value.kind}: {value.text}")), None)
 
 
 ERRORS = {  # what the errors of Python and PyTorch say to a learner, where their own words do not
@@ -105,7 +107,9 @@ ERRORS = {  # what the errors of Python and PyTorch say to a learner, where thei
     "every tensor.",
     "could not infer output dtype|must be either a floating|expected a floating": "The tensor holds whole numbers, of "
     "which torch takes no mean. Write 3.0 in the place of 3, or x.float().",
-    "'(bool|int|float|Tensor|tuple|NoneType|dict|list)' object is not callable": "A name that was a function "
+    "'(bool|NoneType)' object is not callable": "What is called there is no function and no layer, but a True, a False "
+    "or a None. Where does it come from?",
+    "'(int|float|Tensor|tuple|dict|list)' object is not callable": "A name that was a function "
     "stands for a value now: was it bound anew, as in mean = 3? Give the value another name, and run the cell of the "
     "function again.",
     "NameError": "No cell that has run binds this name. Is it misspelled, or made in a cell above, perhaps a folded "

@@ -40,7 +40,10 @@ def values(answer, name, expected, causes, tolerance=None):
         if answer[key] is ...:
             reject(f"{key}: put your answer in the place of the three dots.{so_far}")
         slips = causes.get(key, {})
-        why = next((why for other, why in slips.items() if _equal(answer[key], other, tolerance)), None)
+        like = [other for other in slips if _equal(answer[key], other, tolerance)]
+        number = _as_number(answer[key])
+        nearest = lambda other: abs(other - number) if isinstance(number, (int, float)) else 0
+        why = slips[min(like, key=nearest)] if like else None
         message = f"{key}: {plain_value(answer[key])} is not right.{so_far}"
         reject(message, why or _form(answer[key], expected, key, slips))
     accept(f"Right: all {len(expected)} answers.")
@@ -97,8 +100,11 @@ def _related(number, right):
 
 def _of_several(given, right):
     """What several numbers suggest: another order, another count, the same relation in each."""
+    if isinstance(right[0], list) and given == [list(column) for column in zip(*right, strict=True)]:
+        return "Rows and columns are exchanged."
     if len(given) != len(right):
-        return f"You give {len(given)}, and {len(right)} are asked for."
+        rows = " rows" if isinstance(right[0], list) else ""
+        return f"You give {len(given)}{rows}, and {len(right)} are asked for."
     given, right = _flat(given), _flat(right)
     if len(given) != len(right) or any(isinstance(item, str) for item in [*given, *right]):
         return None

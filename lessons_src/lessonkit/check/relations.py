@@ -49,7 +49,7 @@ NAME = "\0"
 def _of_all(text, names):
     """Return a sentence about the first of several outputs, and that it holds for the others as well."""
     first, more, repair = text.replace(NAME, names[0]).partition(" | ")
-    others = f" So it is with your {', '.join(names[1:])}." if names[1:] else ""
+    others = f" The same holds for your {', '.join(names[1:])}." if names[1:] else ""
     return f"{first}{others}{more}{repair}"
 
 
@@ -81,7 +81,7 @@ def _swapped(evidence, values):
         pairs = [(mine.get(a), right.get(b)) for _, mine, right in evidence for a, b in ways]
         if all(_is_numbers(a) and _is_numbers(b) and _near(a, b) for a, b in pairs):
             if not all(_near(right[first], right[second]) for *_, right in evidence):
-                return f"Two outputs stand in each other's place: {first} and {second}."
+                return f"In each other's place stand {first} and {second}."
     return None
 
 
@@ -95,7 +95,7 @@ def _of_shape(name, pairs):
         text = (
             f"Your {name} has lost an axis of size 1, the one that was reduced."
             if fewer
-            else f"Your {name} has an axis of size 1 in the wrong place or too many."
+            else f"Your {name} has an axis of size 1 too many, or in the wrong place."
         )
         flat = [(mine.reshape(right.shape), right, seen) for mine, right, seen in pairs]
         if all(_near(mine, right) for mine, right, _ in flat):
@@ -105,7 +105,7 @@ def _of_shape(name, pairs):
                 else f"{text} Its numbers are right."
             )
         more = _of_values(name, flat)
-        return f"{text} And more: {more[0].lower()}{more[1:]}" if more else f"{text} Its numbers are others, too."
+        return f"{text} And more: {more[0].lower()}{more[1:]}" if more else f"{text} Its numbers are wrong, too."
     if all(
         mine.dim() == right.dim() > 1 and mine.shape == right.mT.shape and _near(mine.mT, right)
         for mine, right, _ in pairs

@@ -182,6 +182,6 @@ def slips(right):
     for told, make in (_of_a_class if isinstance(plain, type) else _of_a_function)(plain):
         yield told, lambda make=make: again(make())
     for _, old, new, source in mutants(source_of(plain)):
-        if max(len(old), len(new)) < 70 and "\n" not in old + new:
-            told = f"It is what a right answer gives when one step of it becomes `{new}`. Look at that step in yours."
+        if max(len(old), len(new)) < 70 and "\n" not in old + new and not new.isidentifier():
+            told = f"A right answer gives this if one of its steps reads `{new}`. Look at that step in yours."
             yield told, lambda source=source: again(made(plain, source, f"<{plain.__name__}, changed>"))

@@ -20,7 +20,7 @@ from torch import nn
 from lessonkit.check.cases import Probe, draw, filled, gradients
 from lessonkit.check.layers import device_after_moving
 from lessonkit.check.observing import quiet, raised
-from lessonkit.check.verdicts import CHANGED, KEPT
+from lessonkit.check.verdicts import CHANGED, KEPT, Raised
 
 F64, F32, F16, BF16 = torch.float64, torch.float32, torch.float16, torch.bfloat16
 # times the error of the reference itself, in the answer's number type and under a rounding of its inputs
@@ -280,7 +280,9 @@ def _run(contract, case, answer):
         gc.collect(0)  # what refers to itself goes only then
     given_out = {value.untyped_storage().data_ptr() for value in seen.values() if isinstance(value, torch.Tensor)}
     alive = [what for what, memory in left if memory() and memory().data_ptr() not in given_out]
-    return seen | ({CHANGED: f"{KEPT} {alive[0]}"} if alive and CHANGED not in seen else {})
+    if not alive or CHANGED in seen or any(isinstance(value, Raised) for value in seen.values()):  # errors keep graphs
+        return seen
+    return seen | {CHANGED: f"{KEPT} {alive[0]}"}
 
 
 _SEED = 2**40 + 11

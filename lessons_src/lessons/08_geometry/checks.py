@@ -65,7 +65,7 @@ _two_moves = quiz(
         {
             2: "That is the length at eps = 0. What does a larger number below the fraction line do?",
             1.51: "eps is added to σ², so D · eps = 300 is added to the squared length.",
-            0.5: "At eps = 0 the row has the length 2. With eps it is divided by 10, not by 5.",
+            0.5: "At eps = 0 the row has the length 2. With eps, P x is divided by 10, and not by 5.",
         },
     ),
     twin=(
@@ -417,19 +417,19 @@ mended_tokens = exercise(
     # F.layer_norm multiplies by a weight and adds a bias after the norm. Here both make the row that goes in.
     return F.layer_norm(row, weight.shape[-1:], weight, bias)
 
-    # Nothing of the feature is left. One number minus its own mean is 0, and what is added to all numbers of a row goes with the mean.
+    # nothing of the feature is left. One number minus its own mean is 0, and what is added to all numbers of a row goes with the mean.
     column = F.layer_norm(x.unsqueeze(-1), (1,))
     # or
     row = column + bias
 
-    # Only the sign of the feature is left: RMSNorm of one number and LayerNorm of two are signs, and LN(a w) = LN(w) for a > 0. | Add the bias before you normalize.
+    # only the sign of the feature is left: RMSNorm of one number and LayerNorm of two are signs, and LN(a w) = LN(w) for a > 0. | Add the bias before you normalize.
     column = F.rms_norm(x.unsqueeze(-1), (1,))
     # or
     row = column * weight
     # or
     row = (column + 1) * weight
 
-    # Is the sign lost, so that x and -x give the same?
+    # is the sign lost, so that x and -x give the same?
     column = x.unsqueeze(-1).abs()
 
     # {_FLAT}
@@ -437,17 +437,17 @@ mended_tokens = exercise(
     # or
     column = F.hardshrink(x.unsqueeze(-1), 0.01)
 
-    # The token of a feature depends on other features: something is reduced over axis K. Treat each by itself.
+    # the token of a feature depends on other features: something is reduced over axis K. Treat each by itself.
     column = F.layer_norm(x, x.shape[-1:]).unsqueeze(-1)
     # or
     return F.layer_norm(row, row.shape[1:])
 
-    # The tokens of a sample depend on the other samples (statistics over axis 0 do that) or on chance.
+    # the tokens of a sample depend on the other samples (statistics over axis 0 do that) or on chance.
     column = ((x - x.mean(0)) / torch.sqrt(x.var(0, correction=0) + 1e-5)).unsqueeze(-1)
     # or
     column = F.batch_norm(x, None, None, training=True).unsqueeze(-1)
 
-    # The tokens are not normalized to mean 0 and mean square 1. | Normalize last, over the E numbers of each token, without a gain after it.
+    # the tokens are not normalized to mean 0 and mean square 1. | Normalize last, over the E numbers of each token, without a gain after it.
     return row
     # or
     return F.layer_norm(row, weight.shape[-1:]) * weight
@@ -455,16 +455,21 @@ mended_tokens = exercise(
     # RMSNorm takes no mean away, and the tokens are to have none.
     return F.rms_norm(row, weight.shape[-1:])
 
+    # the deviation is divided by E - 1, which is std's default. | correction=0.
+    return (row - row.mean(-1, keepdim=True)) / (row.std(-1, keepdim=True) + 1e-5)
+    # or
+    return (row - row.mean(-1, keepdim=True)) / torch.sqrt(row.var(-1, keepdim=True) + 1e-5)
+
     # that eps is too large: the mean square is far from 1. | F.layer_norm has the usual one.
     return F.layer_norm(row, weight.shape[-1:], eps=0.1)
 
-    # The tokens are float32 whatever x is. Leave out .float(): they have x's dtype.
+    # the tokens are float32 whatever x is. Leave out .float(): they have x's dtype.
     return F.layer_norm(row, weight.shape[-1:]).float()
 
     # x is cut off from the gradient. Take detach() out.
     column = x.detach().unsqueeze(-1)
 
-    # Are mean or variance constants for the gradient? Take detach() or no_grad() out.
+    # are mean or variance constants for the gradient? Take detach() or no_grad() out.
     return (row - row.mean(-1, keepdim=True).detach()) / torch.sqrt(row.var(-1, correction=0, keepdim=True).detach() + 1e-5)
 
     # squeeze() also takes away a batch of one. Leave the shape (B, K, E).

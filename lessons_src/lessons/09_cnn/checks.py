@@ -93,7 +93,7 @@ _LOST = {  # why the net without a norm does not win: settings at which it is so
         "start": "default"
     },
     "the rate is too large for the net without a norm.": {"rate": 1},
-    "six epochs of so few and so small steps are too short for it. | A larger rate, or smaller batches.": {
+    "six epochs of so few and so small steps are too short for the net without a norm. | A larger rate, or smaller batches.": {
         "rate": 0.002
     },
     "both nets have nearly finished learning. | Take a smaller rate, at which they have not.": {
@@ -450,6 +450,8 @@ small_cnn = exercise(
 
     # softmax comes before the cross-entropy, which has one of its own. | Return what dense gives.
     return logits.softmax(-1)
+    # or
+    return logits.log_softmax(-1)
 
     # no ReLU. Order: convolution, norm, ReLU.
     a, b = self.norm1(self.conv1(images)), self.norm2(self.conv2(self.norm1(self.conv1(images))))

@@ -58,6 +58,12 @@ normed_step = exercise(
 
     # the two parts are normalized separately. Here the norm goes on their sum.
     normed = _layer_norm(x @ W.T, weight, bias) + _layer_norm(h @ U.T, weight, bias)
+    # or
+    normed = _layer_norm(x @ W.T) + _layer_norm(h @ U.T, weight, bias)
+    # or
+    normed = _layer_norm(x @ W.T, weight, bias) + _layer_norm(h @ U.T)
+    # or
+    normed = (_layer_norm(x @ W.T) + _layer_norm(h @ U.T)) * weight + bias
 
     # there is no tanh.
     return normed
@@ -165,6 +171,19 @@ gru_cell = _cell(
     # z and 1 - z have changed places, as papers have it. PyTorch's form is (1 - z) * n + z * h.
     def step(self, part, h):
         return (1 - z) * h + z * n
+
+    # z holds back nothing: the old state is left out. | (1 - z) * n + z * h.
+    def step(self, part, h):
+        return (1 - z) * n
+
+    # r and z have changed places. The order is r, z, n.
+    def step(self, part, h):
+        n = torch.tanh(x_new + z * self.new_hh(new))
+        return (1 - r) * n + r * h
+
+    # r multiplies h before U does, as in the paper of 2014. PyTorch multiplies what U_n h gives. | r * new_hh(U_n h).
+    def step(self, part, h):
+        n = torch.tanh(x_new + self.new_hh(F.linear(r * h, self.weight_hh[2 * self.hidden_size :])))
 
     # r is inside the norm. It multiplies what comes out of it. | r * new_hh(U_n h).
     n = torch.tanh(x_new + self.new_hh(r * new))
@@ -308,13 +327,17 @@ back_one_step = quiz(
     no_norm=(
         5,
         {
-            1: "Without a norm nothing divides: the gradient goes through U alone, which multiplies by s."
+            1: "Without a norm nothing divides: the gradient goes through U alone, which multiplies by s.",
+            13: "13 is the deviation of the sum, which no norm divides by here. The gradient goes through U, which multiplies by s.",
         },
     ),
     on_sum=(
         5 / 13,
         {
             5 / 17: "The deviations do not add, their squares do: 5² + 12² is 13².",
+            5
+            / 145
+            ** 0.5: "1 is the deviation of the state. U multiplies it by s, so that of U h is 5.",
             5 / 12: "That divides by the deviation of W x. The norm sees the sum, W x + U h.",
             1 / 13: _NORM_ALONE,
             5
@@ -410,6 +433,8 @@ mended_tagger = exercise(
 
     # still to mend: the norm takes its mean over the steps too, so the future is in the past. | Last axis only.
     return F.layer_norm(states, states.shape[1:]) * self.norm.weight + self.norm.bias
+    # or
+    return F.layer_norm(states, states.shape[1:])
 
     # the output is not normalized any more. | Keep self.norm on what the GRU gives.
     return states

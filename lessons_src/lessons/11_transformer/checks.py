@@ -107,6 +107,7 @@ divided_by = quiz(
     post_all=(
         729,
         {
+            6561: "That is eight norms. How many branches are there?",
             18: "That adds six times 3. Each norm divides what the norm before it has left.",
             7: "That would be one norm after all six branches. In Post-LN each branch has its own.",
         },
@@ -270,6 +271,9 @@ encoder = exercise(
     final = nn.LayerNorm(4 * width) if norm_first else None
     # or
     final = nn.LayerNorm(8) if norm_first else None
+
+    # without norm_first final is False, which is no module. | It must be None there: write x if norm_first else None.
+    final = norm_first and nn.LayerNorm(width)
 
     # that is the class nn.LayerNorm. A norm is made with a width. | nn.LayerNorm(width).
     final = nn.LayerNorm if norm_first else None

@@ -88,6 +88,10 @@ def forgets(answer):
         typed = _letters(answer[norm])
         if typed - set("abcdef ,"):
             reject(f"{norm}: {answer[norm]!r} holds more than the letters a to f.{so_far}")
+        if typed & set("abcdef") == set("abcdef") - set(right):
+            reject(
+                f"{norm}: these are the letters that it notices. Asked are the others.{so_far}"
+            )
         for letter in "abcdef":
             if (letter in typed) != (letter in right):
                 says = "belongs there" if letter in right else "does not belong there"
@@ -229,7 +233,7 @@ derf = exercise(
 # ------------------------------------------------------------------------------------------------------- nanochat
 
 _FOUR = "A block calls norm four times: on the stream before the attention and before the MLP, on the queries and on the keys."
-_BOTH_ENDS = "And norm is called once after the embedding and once before the head."
+_BOTH_ENDS = "norm is also called once after the embedding and once before the head."
 nanochat = quiz(
     {
         "calls": (
@@ -244,7 +248,7 @@ nanochat = quiz(
         "learned": (
             0,
             dict.fromkeys(
-                (768, 26 * 768 + 24 * 128, 50 * 768),
+                (768, 26 * 768, 26 * 768 + 24 * 128, 50 * 768),
                 "F.rms_norm gets no weight here, so there is nothing to learn.",
             ),
         ),

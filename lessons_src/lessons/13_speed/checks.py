@@ -23,7 +23,11 @@ _ALONE = "That is one of the two passes. Add up the words of both."
 words_moved = quiz(
     tolerance=1e-9,
     read=(7, {6: _ONE_EACH, 8: _SMALL, 9: _SMALL, 12: "That is read and written together."}),
-    written=(5, dict.fromkeys((1, 4), _FIVE)),
+    written=(
+        5,
+        dict.fromkeys((1, 4), _FIVE)
+        | {7: "Two of the lines write the means: one number a row."},
+    ),
     forward=(2, dict.fromkeys((1, 3, 4), _TRIPS)),
     backward=(
         3,
@@ -269,6 +273,8 @@ forward_rows = exercise(
     wrong="""
     # the variance is divided by D - 1. LayerNorm divides by D.
     var = sum_cc / (D - 1) - rest * rest
+    # or
+    var = (sum_cc - D * rest * rest) / (D - 1)
 
     # eps is added to the deviation. | It belongs under the root, to the variance.
     scale = 1 / (np.sqrt(var) + eps)
@@ -481,8 +487,8 @@ mended_statistics = exercise(
         ("rows of 5 around 3, width 8", draw(1360, 3, 5, mean=3.0), 8),
         ("a row with zeros in it, width 8", numbers([4, 0, 2, 0, 9, 3]), 8),
         (
-            "rows with nan and inf in them, width 8",
-            numbers([1, torch.nan, 4], [1, torch.inf, 4]),
+            "a row with nan in it, width 8",
+            numbers([1, torch.nan, 4], [1, 0, 4]),
             8,
             {"gradient": False},
         ),

@@ -523,7 +523,8 @@ def gradient(cls):
 
     Example: a layer that uses weight.detach() has no gradient there, and does not pass.
     In float64, for a random gain (trial does that) and a random gradient dy from above.
-    An error counts as False: torch.autograd.grad raises one where there is no gradient.
+    An error counts as False, without being caught: torch.autograd.grad raises one where there
+    is no gradient.
     """
     ### BEGIN SOLUTION
     inputs, y, right = trial(cls, draw(4, 5).requires_grad_())
