@@ -136,9 +136,9 @@ class Exercise:
 
     def _search(self, evidence, part, written):
         """Return what tells two misconceptions at once, or a slip that nobody listed; "" where none is found."""
-        observed = [value for _, one, right in evidence for value in (*one.values(), *right.values())]
+        observed = [value for probe, one, right in evidence if not same(one, right, probe) for value in one.values()]
         if not any(torch.is_tensor(value) and value.numel() > 3 and value.isfinite().all() for value in observed):
-            return ""  # a few verdicts or words are too little to tell two apart
+            return ""  # a few verdicts or words are too little to tell two apart, and so is nan
         evidence = sorted(evidence, key=lambda one: same(*one[1:], one[0]))  # where it differs a slip shows first
         until = time.thread_time() + 0.3
         for first, second in itertools.combinations(self.wrong, 2):

@@ -88,6 +88,11 @@ fate = exercise(
     # ReLU is missing: it halves the mean square. | Divide each layer's factor by the root of 2.
     factor = scale
 
+    # "dies" and "explodes" have changed places: a factor below 1 makes the signal fade.
+    if power_of_ten < -2:
+        return "explodes"
+    return "dies" if power_of_ten > 2 else "lives"
+
     # the weight scale is std times the root of the width, not times the width.
     scale = std * width
 

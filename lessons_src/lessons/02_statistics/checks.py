@@ -71,6 +71,7 @@ divisor = quiz(
         24 / 5,
         {
             4: "That is divided by D = 6.",
+            10 / 3: "Upside down: the unbiased variance is the larger one.",
             24: "That is the sum of the squared distances. | Divide it by D - 1.",
         },
     ),
@@ -149,7 +150,7 @@ def _is_layer_norm(layer):
 _TIGHT = "Your test allows too little for rounding and epsilon. | Allow 1e-3: atol=1e-3 in torch.allclose."
 _OFF = "a right layer that is 9e-5 off"
 _FAULTS = {  # {what a test lacks that lets a layer pass: the layers}
-    "Your x has too few axes, or samples that are alike: take three axes, two different samples.": """
+    "Has your x three axes, and two samples that differ? And is each number compared, whatever its sign?": """
         # takes one mean and one deviation of the whole tensor, and divides by one number less
         mean, deviation = x.mean(), x.std()
 

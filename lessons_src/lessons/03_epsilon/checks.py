@@ -52,6 +52,9 @@ normalize = exercise(
     # eps is not used, and 0/0 is nan. (Added to x, it is taken away again with the mean.) | Add it to the variance, under the root.
     return (x - mean) / torch.sqrt(var)
 
+    # eps is added only where the variance is 0. Every row has to feel it.
+    return (x - mean) / torch.sqrt(torch.where(var == 0, var + eps, var))
+
     # that is eps squared. The variance is a square already, eps is not the root of something. | Add eps as it is.
     return (x - mean) / torch.sqrt(var + eps**2)
 
@@ -96,7 +99,8 @@ eps_on_paper = quiz(
         1 / 4,
         {
             0.5: "Each number is 2/4 of what it is at eps = 0. That is the share of the deviation, the variance is its square.",
-            1: "That is what comes out at eps = 0. At eps = 12 the same numbers are divided by 4, not by 2.",
+            1: "At eps = 0 that is right. At eps = 12 each number is divided by 4 instead of 2. And the variance?",
+            3 / 4: "That part eps takes away. Asked is the variance that is left.",
             1 / 3: "That is v/eps. Under the root stands v + eps, 4 + 12.",
         },
     ),
@@ -104,6 +108,7 @@ eps_on_paper = quiz(
         32,
         {
             6: "By 6 the row is divided: that is the root of 4 + eps.",
+            2: "6 is the root of 4 + eps, and not 4 + eps: square it first.",
             36: "The root of 4 + eps is 6, so 36 is 4 + eps.",
             4: "That is the answer for eps added to the deviation, 2 + 4 = 6. It is added to the variance, under the root.",
         },
@@ -274,6 +279,9 @@ normalize_half = exercise(
     # nan_to_num hides the nan; rows of small or of large numbers are still wrong. | Compute in float32.
     wide = x
     return (centered / deviation).nan_to_num()
+
+    # x - mean is taken in half precision, where it may be inf. | Convert x first.
+    wide = (x - x.mean(-1, keepdim=True)).to(torch.promote_types(x.dtype, torch.float32))
 
     # the mean is still rounded in x's dtype: around 50 bfloat16 moves in steps of 0.25. | Convert x first.
     centered = x - x.mean(-1, keepdim=True)

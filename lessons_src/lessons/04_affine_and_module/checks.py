@@ -28,11 +28,15 @@ _FACTORS = (
     "These are the factors of z_1 and z_2. Put 2 x_hat_1 + 1 and 3 x_hat_2 - 1 in their place."
 )
 _GAINS = "These are the gains. Multiply each with the factor of its z in this output."
+_ONE_INPUT = "That is what one x_hat is multiplied by, in each output. Asked is one output: what it multiplies each x_hat by."
+_ROW = "The factors of one output stand in one row, beside each other."
 folded = quiz(
     o_1=(
         (2, 12),
         {
             (1, 4): _FACTORS,
+            (2, 4): _ONE_INPUT,
+            (2, 6): _ROW,
             (2, 3): _GAINS,
             (2, 8): f"Here both factors are multiplied by 2. {_COLUMNS}",
         },
@@ -41,6 +45,8 @@ folded = quiz(
         (4, -3),
         {
             (2, -1): _FACTORS,
+            (12, -3): _ONE_INPUT,
+            (8, -3): _ROW,
             (2, 3): _GAINS,
             (6, -3): f"Here both factors are multiplied by 3. {_COLUMNS}",
             (4, 3): "Look at the sign: z_2 is subtracted in the second output.",
@@ -275,6 +281,9 @@ layer_norm = exercise(
     # there is no eps under the root.
     deviation = torch.sqrt(var)
 
+    # the variance is taken over the last axis alone, and the mean over all that are normalized.
+    var = (c * c).mean(-1, keepdim=True)
+
     # the squares are summed. The variance is their mean.
     var = (c * c).sum(axes, keepdim=True)
 
@@ -364,6 +373,9 @@ layer_norm = exercise(
     x_hat = (c / deviation).to(x.dtype)
     # or
     z = x
+    return y
+
+    # the result stays float32. | Behind x = x.float(), x.dtype is float32: give the wide x another name.
     return y
 
     # gain and bias are rounded to x's half precision before they are used. | Use them as they come, beside the float32 rows.

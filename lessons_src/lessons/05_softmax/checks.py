@@ -81,6 +81,9 @@ softmax = exercise(
     # the largest entry of the whole tensor is subtracted. A row far below it becomes 0/0. | Subtract the largest of its own row.
     largest = x.max()
 
+    # the largest of the absolute values is subtracted. A row far below 0 is then moved further down, to 0/0. | Subtract the largest entry.
+    largest = x.abs().amax(-1, keepdim=True)
+
     # the mean is subtracted. That is a shift too, but the largest entry can still be far above it: e^160 is inf.
     largest = x.mean(-1, keepdim=True)
 
@@ -92,6 +95,9 @@ softmax = exercise(
 
     # the exponentials do not sum to 1 yet. | Divide by their sum, over axis -1.
     return e
+
+    # that is the logarithm of the shares.
+    return shifted - torch.log(total)
 
     # the row is divided by its largest entry: that changes the result. | Subtract it.
     shifted = x / largest
@@ -123,11 +129,12 @@ shift_and_scale = quiz(
 
 _SQUARE = "Both parts of the quotient rule stand over S^2, which is 25."
 _BELOW = "That is the share itself. S grows, too, so the quotient rule takes something away from u' / S."
+_STILL = "That is what the growth of S takes away. e^x of this share grows as well."
 _SAME = "That is {0} · {0}. The rule puts e^x1 · e^x2 over S²."
 
 
 def _own(share):
-    return 6 / 25, {share: _BELOW, 6 / 5: _SQUARE}
+    return 6 / 25, {share: _BELOW, 6 / 5: _SQUARE, 6: _SQUARE, -(share**2): _STILL}
 
 
 _OTHER = (
@@ -135,6 +142,7 @@ _OTHER = (
     {
         0: "e^x of this share does not depend on that entry. But S does, and it stands below the line.",
         -6 / 5: _SQUARE,
+        -6: _SQUARE,
         6 / 25: "That entry makes S grow, so this share becomes smaller.",
         -4 / 25: _SAME.format("p2"),
         -9 / 25: _SAME.format("p1"),
@@ -192,6 +200,10 @@ mended_pool = exercise(
     gradient=1,
     tried="a batch of one, equal sizes, scores from -38000 to 800, padding, empty samples, two dtypes, gradients",
     wrong="""
+    # exp of the scores as they are overflows above, and is 0 far below. | Subtract the largest score of a sentence's tokens first, or take softmax.
+    shares = plain.exp().masked_fill(hidden, 0.0)
+    weights = shares / shares.sum(1, keepdim=True).clamp(min=1e-30)
+
     # a sample that is all padding is still nan: its largest score is -inf, and -inf - (-inf) is nan. Times 0 it stays nan. | Overwrite the weights of the padding with 0 after the softmax, by masked_fill and by no product.
     weights = shares
 
