@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coursebuild import frame, manifest
-from coursebuild.minutes import MINUTES
+from coursebuild.manifest import MINUTES, kind_of
 from lessonkit import course
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -107,7 +107,7 @@ def in_class(part):
     The minutes on an exercise's card are for the exercise itself; the model knows what goes into finding the way.
     """
     if isinstance(part, course.Exercise):
-        return MINUTES["exercises"] * part.minutes
+        return MINUTES[kind_of(part)] * part.minutes
     tried = sum(len(FIND_OUT.findall(text)) for text in part.texts)
     return part.minutes + len(part.questions) * (CLASS_QUESTION - MINUTES["questions"]) + tried * CLASS_TRY
 

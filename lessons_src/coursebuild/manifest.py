@@ -24,7 +24,7 @@ HEADING = re.compile(r"^```.*?^```|^(#+) ([^\n]+)$", re.MULTILINE | re.DOTALL)  
 HINT = re.compile(r"<details><summary>Hint</summary>\s*(.*?)\s*</details>\s*", re.DOTALL)
 CALL = re.compile(r"check\.([a-z]\w*)\((.+)\)")
 PRINTED = re.compile(r"\*About (\d+) min(?:, in two sittings of (\d+) and (\d+))?\b")  # in a lesson's frame
-MINUTES = {"words": 1 / 100, "code": 4 / 60, "figures": 0.75, "questions": 1, "exercises": 1.7}
+MINUTES = {"words": 1 / 100, "code": 4 / 60, "figures": 0.75, "questions": 1, "exercises": 1.9, "paper": 2.5}
 
 
 def lesson(source):
@@ -129,7 +129,7 @@ def counts(section):
             case Question():
                 into.update(questions=1, words=_words(item.markdown))
             case Exercise():
-                into.update(exercises=item.minutes, code=sum(map(_lines, [item, *item.checks])))
+                into.update({kind_of(item): item.minutes, "code": sum(map(_lines, [item, *item.checks]))})
             case Code():
                 unread = item.folded or "way-back" in item.tags
                 into.update(figures=item.pictures, code=0 if unread else _lines(item))
@@ -139,6 +139,11 @@ def counts(section):
 def minutes(counted):
     """Return the minutes of what counts() has counted."""
     return sum(MINUTES[kind] * number for kind, number in counted.items())
+
+
+def kind_of(exercise):
+    """Return which of MINUTES counts an Exercise: one on paper asks for no function and no class."""
+    return "exercises" if exercise.defines else "paper"
 
 
 def _lines(cell):

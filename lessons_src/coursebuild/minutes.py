@@ -14,7 +14,7 @@ from collections import Counter
 from coursebuild import manifest, sources
 from coursebuild.manifest import MINUTES, PRINTED
 
-BUDGET = {"lesson": 60, "sitting": 35}  # minutes of a lesson's core, at most
+BUDGET = {"lesson": 60, "sitting": 33}  # minutes of a lesson's core, at most
 STOP = "**You can stop here"
 PRINTED_OPTIONAL = re.compile(r"\(optional, (\d+) min\)")  # in a heading
 

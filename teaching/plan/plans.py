@@ -38,7 +38,8 @@ def sheet(stem):
     words = notes.read(stem)
     known = sections.lesson(stem)
     asking = f"a question takes {material.CLASS_QUESTION:g} min, what is tried {material.CLASS_TRY} min more"
-    asking += f", and an exercise {MINUTES['exercises']} times the minutes of its card, which its slide counts down"
+    asking += f", and an exercise {MINUTES['exercises']} times the minutes of its card (on paper {MINUTES['paper']})"
+    asking += ", which its slide counts down"
     lines = [
         f"# {known.number} · {known.title}",
         f"**Minutes.** {known.minutes} for one reader, {_sum(sections.core(stem))} in a class, where {asking}. "

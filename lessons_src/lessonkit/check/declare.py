@@ -285,7 +285,10 @@ def judging(right, *, accepts, refuses, wrong="", why=None, **how):
         for label, layer in some.items()
     ]
     how.setdefault("tried", f"{len(accepts)} right layers and {len(refuses)} wrong ones")
-    return exercise(right, *cases, wrong=wrong, **how)
+    check = exercise(right, *cases, wrong=wrong, **how)
+    turned = "True and False are exchanged: True says that the layer is right."
+    check.wrong.append(Misconception(turned, lambda layer: not right(layer)))
+    return check
 
 
 class Quiz:

@@ -222,9 +222,6 @@ is_layer_norm = judging(
     why={label: why for label, (_, why) in _WRONG.items()}
     | {_OFF: lambda seen: _TIGHT if seen.get("the verdict") is False else ""},
     wrong="""
-    # True and False are swapped: True says that the layer is right.
-    return not torch.allclose(y, expected, atol=1e-3)
-
     # your test allows too little for rounding and epsilon. | Allow 1e-3: atol=1e-3 in torch.allclose.
     return torch.allclose(y, expected)
 

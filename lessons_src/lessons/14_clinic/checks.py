@@ -479,7 +479,7 @@ def _again(cls):
 gradient = _test_of_layers(
     _gradient,
     refuses="Does x ask for a gradient? Does x.grad hold the sum of two gradients? backward() adds to it, so take torch.autograd.grad. Do both get the same dy? And rounding is larger than 1e-9 in float32, and above 0 in float64.",
-    passes="A comparison of outputs does that, and so does x.grad compared with itself: take the gradients of each output in x, gain and bias, from a random dy, and compare them to 0.1 % at least.",
+    passes="A comparison of outputs does that, and so does x.grad compared with itself: take the gradients of each output in x, gain and bias, from a random dy, and compare them to 0.1 % at least. One that is missing does not agree.",
     faults="""
     # takes the gain out of the means in its backward pass
     wide = _in_backward(x.double() * 1, lambda dx: dx if self.weight is None else dx * self.weight)
@@ -701,6 +701,9 @@ trail_norm = exercise(
     gaps = ((m.mT - mu) ** 2).mean(-1, keepdim=True)
     # or
     gaps = (w * (m.mT - mu).abs()).sum(-1, keepdim=True)
+
+    # each token's statistics are those of the tokens that come after it. | Row t of the weights is for token t.
+    w = _trail_weights(x.shape[-2], self.decay, x.dtype).mT
 
     # rows and columns of the distances are exchanged. | mu_t stands in the rows: m.mT - mu.
     gaps = (w * (mu.mT - m) ** 2).sum(-1, keepdim=True)
