@@ -399,6 +399,9 @@ backward_rows = exercise(
     [_backward("float32 rows around 100,000, compiled", 3, 200, compiled=True, **_FAR)],
     tried="parts of the rows, several blocks, sums that are not zero, float32 far from zero, every access",
     wrong="""
+    # blocks are counted from row 0, not from start: other threads have rows before start. | r // ROWS_A_BLOCK.
+    block = (r - start) // ROWS_A_BLOCK
+
     # the gain is outside the means: it multiplies dx at the end. | It belongs into them: they are the means of h.
     gain, weight = weight, np.ones_like(weight)
     dx[r, i] = scale * gain[i] * (now - mean_h - again * mean_hx)
