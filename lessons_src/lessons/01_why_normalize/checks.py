@@ -210,11 +210,6 @@ standardize = exercise(
     # you multiply by the deviation. | Divide by it. (torch.rsqrt is 1 over the root: multiply by that.)
     return centered * deviation
 
-    # .item(), which ends the `rms` of section 1.1, .detach() or no_grad() makes a constant of the deviation or the mean, and the gradient misses it. | Keep tensors.
-    deviation = x.std(correction=0).detach()
-    # or
-    mean, deviation = x.mean().detach(), x.std(correction=0).detach()
-
     # the mean of the squares less the square of the mean loses its digits where the mean is large. | Subtract the mean first, then square.
     deviation = (x.square().mean() - mean.square()).sqrt()
     """,

@@ -70,7 +70,6 @@ divisor = quiz(
     variance=(
         24 / 5,
         {
-            4: "That is divided by D = 6.",
             10 / 3: "Upside down: the unbiased variance is the larger one.",
             24: "That is the sum of the squared distances. | Divide it by D - 1.",
         },
@@ -232,8 +231,6 @@ is_layer_norm = judging(
     x = torch.arange(24).reshape(2, 3, 4)
 
     # your test does not look at the values that come out. | Compare them with F.layer_norm's.
-    return y.shape == x.shape
-    # or
     return True
 
     # a mean of 0 is half of what LayerNorm sets, and other layers do that as well. | Compare the values with F.layer_norm's.
@@ -252,8 +249,6 @@ is_layer_norm = judging(
 
     # your test does not look at every number. | Take the largest difference: .abs().max().
     return bool((y - expected).abs().mean() < 0.1)
-    # or
-    return torch.allclose(y[0], expected[0], atol=1e-3)
 
     # your answer has a verdict for each number. | Take them together: .all().
     return (y - expected).abs() < 1e-3

@@ -49,9 +49,6 @@ normalize = exercise(
     # the variance is divided by D - 1. | Say correction=0, or take mean_and_var of lesson 2.
     mean, var = x.mean(-1, keepdim=True), x.var(-1, keepdim=True)
 
-    # eps is not used, and 0/0 is nan. (Added to x, it is taken away again with the mean.) | Add it to the variance, under the root.
-    return (x - mean) / torch.sqrt(var)
-
     # eps is added only where the variance is 0. Every row has to feel it.
     return (x - mean) / torch.sqrt(torch.where(var == 0, var + eps, var))
 
@@ -61,14 +58,8 @@ normalize = exercise(
     # the root is missing: the row is divided by its variance plus eps.
     return (x - mean) / (var + eps)
 
-    # you multiply by the root of (variance + eps). | Divide by it, or multiply by torch.rsqrt.
-    return (x - mean) * torch.sqrt(var + eps)
-
     # eps is used as the smallest value allowed, so that most rows do not feel it. | Add it to the variance, under the root.
     return (x - mean) / torch.sqrt(var.clamp(min=eps))
-
-    # the number 1e-5 is written into the formula. | Use the argument eps.
-    return (x - mean) / torch.sqrt(var + 1e-5)
 
     # an eps of 0 is replaced: `eps or …` cannot tell 0 from nothing. | Use the argument as it is.
     return (x - mean) / torch.sqrt(var + (eps or 1e-5))
@@ -265,9 +256,6 @@ normalize_half = exercise(
     # or
     deviation = torch.sqrt(var + max(eps, 1e-5))
 
-    # the number 1e-8 is written into the formula. | Use the argument eps.
-    deviation = torch.sqrt(var + 1e-8)
-
     # eps is float32 now, but the variance is still taken in x's dtype. | Convert x first.
     wide = x
     centered = x.float() - mean.float()
@@ -287,14 +275,8 @@ normalize_half = exercise(
     centered = x - x.mean(-1, keepdim=True)
     # or
     mean = x.mean(-1, keepdim=True)
-    # or
-    mean = x.mean(-1, keepdim=True)
-    var = (wide - mean).square().mean(-1, keepdim=True)
 
     # the result stays float32: convert back with .to(dtype) of what came in. | Behind x = x.float(), x.dtype is float32: give the wide row another name.
     return centered / deviation
-
-    # eps is not used: in float32 a row of zeros is still 0/0. | Add it to the variance, under the root.
-    deviation = torch.sqrt(var)
     """,
 )

@@ -36,40 +36,6 @@ def axes_by_size(x, normalized_shape, weight, bias, eps=1e-5):
 
 
 # ---- Classes
-class Plain(nn.Module):
-    def __init__(
-        self,
-        normalized_shape,
-        eps=1e-5,
-        elementwise_affine=True,
-        bias=True,
-        device=None,
-        dtype=None,
-    ):
-        super().__init__()
-        self.normalized_shape, self.eps, self.elementwise_affine = (
-            _sizes(normalized_shape),
-            eps,
-            elementwise_affine,
-        )
-        self.register_parameter("weight", None)
-        self.register_parameter("bias", None)
-        if elementwise_affine:
-            self.weight = nn.Parameter(
-                torch.ones(self.normalized_shape, device=device, dtype=dtype)
-            )
-            if bias:
-                self.bias = nn.Parameter(
-                    torch.zeros(self.normalized_shape, device=device, dtype=dtype)
-                )
-
-    def forward(self, x):
-        return layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
-
-    def extra_repr(self):
-        return f"{self.normalized_shape}, eps={self.eps}"
-
-
 class LikePyTorch(LayerNorm):
     """The argument is called input, as nn.LayerNorm calls it, and the rows are flattened."""
 
@@ -77,18 +43,7 @@ class LikePyTorch(LayerNorm):
         return flattened(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
-class Around(nn.Module):
-    """PyTorch's layer inside: its parameters get longer names."""
-
-    def __init__(self, *args, **options):
-        super().__init__()
-        self.norm = nn.LayerNorm(*args, **options)
-
-    def forward(self, x):
-        return self.norm(x)
-
-
-class KeptByShape(Plain):
+class KeptByShape(LayerNorm):
     """The first output of a shape serves for all that follow."""
 
     def forward(self, x):
@@ -128,17 +83,7 @@ ANSWERS = {
             "ones and zeros for None": flattened,
         },
         "wrong": {
-            "the report: PyTorch's, as printed there": (
-                lambda x, **options: F.layer_norm(x),
-                "it raised TypeError",
-            ),
             "axes looked up by size": (axes_by_size, "(4, 3, 4)"),
-            "x_hat in float32": (
-                lambda x, n, w, b, eps=1e-5: (
-                    layer_norm(x, n, eps=eps).float().to(x.dtype) * w + b
-                ),
-                "In: x",
-            ),
             "F.layer_norm": (
                 lambda x, n, *a, **kw: F.layer_norm(x, _sizes(n), *a, **kw),
                 "PyTorch's own layer_norm",
@@ -150,10 +95,6 @@ ANSWERS = {
             "a smallest eps": (
                 instead(centered_once, "deviation = torch.sqrt(var + max(eps, 1e-12))"),
                 "eps=0",
-            ),
-            "a bias of any shape": (
-                instead(centered_once, "_check_inputs(x, sizes, weight, None)"),
-                "a bias of shape (1,)",
             ),
             "a branch on values": (
                 instead(
@@ -169,40 +110,32 @@ ANSWERS = {
         },
     },
     "layer_norm_module": {
-        "right": {
-            "the course's": LayerNorm,
-            "None, then parameters": Plain,
-            "PyTorch's way": LikePyTorch,
-        },
+        "right": {"the course's": LayerNorm, "PyTorch's way": LikePyTorch},
         "wrong": {
             "nn.LayerNorm": (nn.LayerNorm, "derived from it"),
             "F.layer_norm": (
                 instead(
-                    Plain,
+                    LayerNorm,
                     "def forward(self, x): return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)",
                 ),
                 "PyTorch's own layer_norm",
             ),
             "x in float32, whose error tells more than a cause": (
                 instead(
-                    Plain,
+                    LayerNorm,
                     "def forward(self, x):\n"
                     "    return layer_norm(x.float(), self.normalized_shape, self.weight, self.bias, self.eps)",
                 ),
                 "and the sizes (3, 4): it raised RuntimeError: mixed dtype",
             ),
-            "no super().__init__()": (instead(Plain, "super()"), "Module.__init__()"),
-            "PyTorch's layer inside": (Around, "norm.weight"),
+            "no super().__init__()": (instead(LayerNorm, "super()"), "Module.__init__()"),
             "gain starts at 0.02": (
-                instead(
-                    Plain,
-                    "self.weight = nn.Parameter(torch.full(self.normalized_shape, 0.02, device=device, dtype=dtype))",
-                ),
+                instead(LayerNorm, "nn.init.constant_(parameter, 0.02)"),
                 "expected [1, 1, 1, 1]",
             ),
             "no gain to learn in eval()": (
                 instead(
-                    Plain,
+                    LayerNorm,
                     "def forward(self, x):\n"
                     "    weight = self.weight if self.training or self.weight is None else self.weight.detach()\n"
                     "    return layer_norm(x, self.normalized_shape, weight, self.bias, self.eps)",

@@ -13,10 +13,8 @@ from lessonkit.check.declare import (
     Probe,
     call,
     call_layer,
-    device_after_moving,
     draw,
     exercise,
-    filled,
     numbers,
     of_a_layer,
     quiz,
@@ -124,20 +122,6 @@ def _mapped(label, x, weight, axes):
     return Probe(label, run)
 
 
-def _refused(label, x, size, **parameters):
-    """Return a Probe: whether a call raises an error that is no assert."""
-
-    def ask(answer):
-        answer(x.clone(), size, **{name: tensor.clone() for name, tensor in parameters.items()})
-
-    return Probe(label, refusing(ask), {"x": x} | parameters)
-
-
-def _in_plain_order(answer):
-    transposed = draw(32, 4, 3, 2).transpose(0, 2)
-    return {"result.is_contiguous()": answer(transposed, 4).is_contiguous()}
-
-
 def _of_rows(answer, sizes, **options):
     return lambda x, weight, bias: answer(x, (sizes["E"], sizes["D"]), weight, bias, **options)
 
@@ -158,9 +142,6 @@ layer_norm = exercise(
             # a batch as large as a row: axes that are looked up by their size are found twice
             _rows("a (4, 3, 4) tensor with normalized_shape=(4,)", (4, 3, 4), (4,)),
             _rows("a (2, 3, 4) tensor with normalized_shape=(3, 4)", (2, 3, 4), (3, 4), mean=1),
-            _rows(
-                "a (2, 3, 4, 5) tensor with normalized_shape=(3, 4, 5)", (2, 3, 4, 5), (3, 4, 5)
-            ),
             # the shape of the first: what is kept by shape shows
             _rows("eps=0.1", (3, 6), (6,), 0.1),
             _rows("eps=0 and rows of spread 1e-8", (3, 6), (6,), 0.0, scale=1e-8),
@@ -190,7 +171,6 @@ layer_norm = exercise(
         ],
         "float64",
     ),
-    ([_rows("3 float64 rows of 5", (3, 5), (5,), mean=3, scale=2, tolerance=1e-9)], "float64"),
     (
         [
             _rows("normalized_shape=4, an int", (2, 3, 4), 4),
@@ -250,19 +230,13 @@ layer_norm = exercise(
         ],
         "vmap",
     ),
-    [
-        _refused("x of shape (3, 4) with normalized_shape=(5,)", _X, (5,)),
-        _refused("normalized_shape=(4,) with a bias of shape (1,)", _X, (4,), bias=draw(2, 1)),
-        _refused("a float64 x and a float32 weight", _X, (4,), weight=_WEIGHT.float()),
-        Probe("a transposed tensor", _in_plain_order),
-    ],
     takes={"x": "... E D", "weight": "E D", "bias": "E D"},
     use=_of_rows,
     options=({}, {"eps": 0.1}),
     sizes=_SIZES,
     half=True,
     empty=True,
-    tried="shapes, options, four number types, second derivative, vmap, bad arguments",
+    tried="shapes, options, four number types, second derivative, vmap",
     by_hand=_BY_HAND,
     wrong={
         _in_steps: """
@@ -278,17 +252,8 @@ layer_norm = exercise(
     # `eps or 1e-5` is 1e-5 where eps is 0. | Use eps as it comes.
     deviation = torch.sqrt(var + (eps or 1e-5))
 
-    # there is no eps under the root.
-    deviation = torch.sqrt(var)
-
     # the variance is taken over the last axis alone, and the mean over all that are normalized.
     var = (c * c).mean(-1, keepdim=True)
-
-    # the squares are summed. The variance is their mean.
-    var = (c * c).sum(axes, keepdim=True)
-
-    # your answer multiplies by the deviation. | Divide by torch.sqrt, or multiply by torch.rsqrt.
-    x_hat = c * deviation
 
     # your answer divides by the variance. | Divide by its root, the deviation.
     deviation = var + eps
@@ -327,13 +292,6 @@ layer_norm = exercise(
     y = x_hat if weight is None else (x_hat + bias) * weight
     y = y if bias is None else y
 
-    # mean and variance are cut off from the gradient, by .detach(), .item() or torch.no_grad(). The gradient flows through both, too.
-    c = z - mean.detach()
-    deviation = torch.sqrt(var.detach() + eps)
-
-    # eps is fixed at 1e-5. | Use the argument eps.
-    deviation = torch.sqrt(var + 1e-5)
-
     # weight and bias are swapped.
     y = x_hat if weight is None else x_hat * bias
     y = y if bias is None else y + weight
@@ -367,13 +325,6 @@ layer_norm = exercise(
 
     # half precision is rounded on the way: the centered row, or x_hat before gain and bias. | Make x float32 at the start, bfloat16 as well as float16, and go back to x's dtype once, at the end.
     z = x
-    # or
-    z = x.float() if x.dtype == torch.float16 else x
-    # or
-    x_hat = (c / deviation).to(x.dtype)
-    # or
-    z = x
-    return y
 
     # the result stays float32. | Behind x = x.float(), x.dtype is float32: give the wide x another name.
     return y
@@ -386,8 +337,8 @@ layer_norm = exercise(
 )
 
 
-def _parameters(label, *args, also=(), **options):
-    """Return a Probe: names and shapes of the parameters of a layer made with args and options, and attributes."""
+def _parameters(label, *args, **options):
+    """Return a Probe: names and shapes of the parameters of a layer made with args and options, and both attributes."""
 
     def run(cls):
         layer = cls(*args, **options)
@@ -395,7 +346,7 @@ def _parameters(label, *args, also=(), **options):
             "its parameters": {name: tuple(p.shape) for name, p in layer.named_parameters()}
         }
         seen |= {"the keys of its state_dict": list(layer.state_dict())}
-        for name in ("weight", "bias", *also):
+        for name in ("weight", "bias"):
             item = getattr(layer, name, "nothing of that name")
             shown = "a tensor" if torch.is_tensor(item) else "None" if item is None else item
             seen[f"layer.{name}"] = shown
@@ -407,9 +358,9 @@ def _parameters(label, *args, also=(), **options):
 def _start(cls):
     layer = cls((3, 4))
     seen = {name: p.detach().clone() for name, p in layer.named_parameters()}
-    seen |= {f"{name}.requires_grad": p.requires_grad for name, p in layer.named_parameters()}
-    buffers = [name for name, _ in layer.named_buffers()]
-    return seen | {"the running statistics and other buffers": buffers}
+    return seen | {
+        f"{name}.requires_grad": p.requires_grad for name, p in layer.named_parameters()
+    }
 
 
 def _slot(cls):
@@ -428,28 +379,12 @@ def _hooked(cls):
     return {"calls of a forward hook when the layer is called once": len(calls)}
 
 
-def _from_torch(cls):
-    mine = cls((3, 4))
-    mine.load_state_dict(filled(nn.LayerNorm((3, 4)), 71).state_dict())
-    output = mine(draw(80, 2, 3, 4, dtype=torch.float32))
-    return {"the output with PyTorch's parameters": output.detach()}
-
-
 def _placed(cls):
     layer = cls(4, dtype=torch.float64, device="meta")
     return {
         f"{name}.dtype and .device": (str(p.dtype), str(p.device))
         for name, p in layer.named_parameters()
     }
-
-
-def _moved(cls):
-    return {"the device of the output": device_after_moving(cls(4), torch.zeros(2, 4))}
-
-
-def _printed(cls):
-    text = repr(cls((3, 4), eps=0.1))
-    return {f"{part!r} in repr(layer)": part in text for part in ("(3, 4)", "0.1")}
 
 
 def _own_class(cls):
@@ -472,15 +407,7 @@ layer_norm_module = exercise(
         [
             _parameters("LayerNorm(4, elementwise_affine=False)", 4, elementwise_affine=False),
             Probe("LayerNorm((4,), elementwise_affine=False)", _slot),
-            _parameters(
-                "LayerNorm([3, 4], 0.0, True, False)",
-                [3, 4],
-                0.0,
-                True,
-                False,
-                also=("eps", "normalized_shape", "elementwise_affine"),
-            ),
-            Probe("print(LayerNorm((3, 4), eps=0.1))", _printed),
+            _parameters("LayerNorm([3, 4], bias=False)", [3, 4], bias=False),
         ],
         "the options",
     ),
@@ -526,13 +453,6 @@ layer_norm_module = exercise(
     (
         [
             Probe('LayerNorm(4, dtype=torch.float64, device="meta")', _placed),
-            Probe('a layer moved to another device, LayerNorm(4).to("meta")', _moved),
-            # computed in float32, numbers of order 1
-            Probe(
-                "a state_dict of nn.LayerNorm((3, 4)) loaded into your layer",
-                _from_torch,
-                tolerance=1e-5,
-            ),
             Probe("a layer with a forward hook", _hooked),
         ],
         "exchange with PyTorch",
@@ -563,12 +483,6 @@ layer_norm_module = exercise(
     # self.weight = None is an ordinary attribute. | self.register_parameter("weight", None) keeps the place for a Parameter and refuses anything else.
     def register_parameter(self, name, parameter):
         return setattr(self, name, None) if parameter is None else super().register_parameter(name, parameter)
-
-    # without parameters there is no self.weight at all. | Register None, so that the name is there: self.register_parameter("weight", None).
-    def register_parameter(self, name, parameter):
-        return None if parameter is None else super().register_parameter(name, parameter)
-    def extra_repr(self):
-        return f"{self.normalized_shape}, eps={self.eps}"
 
     # weight and bias are plain tensors, so no optimizer, no .to() and no state_dict sees them. | Wrap each in nn.Parameter.
     parameter = torch.full(self.normalized_shape, float(name == "weight"), device=device, dtype=dtype)
@@ -690,11 +604,6 @@ translated = exercise(
     # the gains are read as the logarithm of the factor. At a gain of 3 the old layer's output is 4 times x_hat: its factor is 1 + gain.
     new_gain = tensor.exp()
 
-    # OldNorm multiplies by 1 + gain, so the weight is 1 + gain, neither gain - 1 nor 1 - gain.
-    new_gain = tensor - 1
-    # or
-    new_gain = 1 - tensor
-
     # 1 is added to the offsets, too. They are added to x_hat as they are.
     new_offset = 1 + tensor
 
@@ -707,9 +616,6 @@ translated = exercise(
     return {k.replace("gain", "weight").replace("offset", "bias"): 1 + t if k.endswith("gain") else t for k, t in state.items()}
 
     # replace changes the word wherever it stands in a name, as in "again.gain", and not only at its end. | place + dot + "weight".
-    new_key = key.replace(last, names[last])
-    # or
-    place, dot, last = "", "", next((name for name in names if key.endswith(name)), "")
     new_key = key.replace(last, names[last])
 
     # a name is changed that only ends in the word: "regain" ends in gain, and its last part is not "gain". | Look at what is behind the last dot.

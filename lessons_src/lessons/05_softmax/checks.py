@@ -54,8 +54,6 @@ softmax = exercise(
 
     # the sum has lost its axis and meets the wrong rows. | Say keepdim=True in the sum.
     total = e.sum(-1)
-    # or
-    shifted, total = x, x.exp().sum(-1)
 
     # the maximum has lost its axis and meets the wrong rows. | Say keepdim=True in the maximum.
     largest = x.amax(-1)
@@ -222,21 +220,14 @@ mended_pool = exercise(
 
     # a score of 0 at the padding is a score like any other, e^0 = 1, so the padding still takes its share. | Fill in -inf before the softmax.
     scores = plain.masked_fill(hidden, 0.0)
-    # or
-    scores = plain.masked_fill(hidden, 0.0)
-    weights = shares
 
     # the number that you fill in at the padding is not far enough below the scores, which may be large, so the padding takes its share. | Fill in -inf before the softmax.
-    scores = plain.masked_fill(hidden, -100.0)
-    # or
     scores = plain.masked_fill(hidden, -1e4)
 
     # keep is (B, T) and the scores are (B, T, 1): give the mask its last axis, ~keep[..., None].
     scores = plain.masked_fill(~keep, -INF)
 
     # the mask is the wrong way round: keep is True at tokens, so the padding is ~keep.
-    hidden = keep[..., None]
-    # or
     scores = plain.masked_fill(~hidden, -INF)
     # or
     weights = shares.masked_fill(~hidden, 0.0)
@@ -252,9 +243,6 @@ mended_pool = exercise(
 
     # the weights are normalized across the batch: axis 0 (which F.softmax picks by itself when a tensor has three axes and dim is left out). | The tokens are axis 1.
     shares = F.softmax(scores, dim=0)
-
-    # the weighted tokens are not summed yet. | Sum over axis 1 gives (B, C).
-    return weights * x
 
     # the scores are divided by sqrt(C): a different temperature than the layer had. | Leave the scores as they are.
     plain = x @ query / x.shape[-1] ** 0.5
