@@ -164,7 +164,7 @@ def stop(learner):
 
 
 def processes(trial, name):
-    """Return how many processes of a learner live. One that has ended stays in the list until its parent asks for it."""
+    """Return how many processes of a learner live; one that has ended may still be in the list."""
     uid = str(trial.account(name).pw_uid)
     states = subprocess.run(["ps", "-o", "stat=", "-u", uid], capture_output=True, text=True).stdout.split()
     return sum(not state.startswith("Z") for state in states)
