@@ -1,4 +1,4 @@
-"""The lessons themselves: their frame, their size, their exercises, links, figures and stored outputs."""
+"""The lessons themselves: their frame, their size, their exercises, and what they show."""
 
 import ast
 import builtins

@@ -12,13 +12,8 @@ from tests.helpers import ROOT
 from tests.test_lessons import outside_fences
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-SHOWN = [
-    "git",
-    "ls-files",
-    "*.md",
-    "notebooks",
-    ":!teaching/site/sphinx",
-]  # what is in there lies elsewhere on the site
+# What is in teaching/site/sphinx lies elsewhere on the site.
+SHOWN = ["git", "ls-files", "-co", "--exclude-standard", "*.md", "notebooks", ":!teaching/site/sphinx"]
 LISTED = subprocess.run(SHOWN, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
 PAGES = [ROOT / name for name in LISTED if (ROOT / name).exists()]  # a lesson may be deleted and not committed yet
 LINK = re.compile(r"""\[((?:[^\[\]]|\[[^\]]*\])*)\]\(<?([^)\s>]+)>?(?:\s+"[^"]*")?\)|\b(?:href|src)=["']([^"']+)["']""")
