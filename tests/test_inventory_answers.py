@@ -8,7 +8,6 @@ import pytest
 from lessonkit import attempts, places
 from lessonkit.inventory import answer, answers, result
 from lessonkit.inventory.__main__ import main
-from lessonkit.inventory.answers import collect
 from lessonkit.inventory.questions import by_letter, items, questions, right_letter
 from tests.helpers import ROOT, executed
 
@@ -83,16 +82,6 @@ def test_form_a_keeps_the_right_options_for_the_course_and_form_b_tells_them_and
     assert "**Form B: 11 of 12 right.** Form A, before the course: 10 of 12." in output
     assert "| Epsilon and number types | 1 of 2 | 2 of 2 |" in output
     assert f"Right is **{right_letter('B5')}.** {right['text']}  \n  *{right['reason']}*" in output
-
-
-def test_lines_that_do_not_fit_a_question_are_left_out_and_left_where_they_are(work):
-    right = {"v": 1, "question": "A2", "edition": items()["A2"]["edition"], "letter": "a"}
-    changes = ({"letter": "e"}, {"question": ["A2"]}, {"edition": "000000"}, {"question": "A99"}, {"v": 2})
-    before = "\n".join(json.dumps(right | change) for change in changes) + '\n{"v": 1, "quest'
-    (work / "inventory.jsonl").write_text(before)
-    answer("A3", "b")
-    assert collect(work).last == {"A3": "b"} and (work / "inventory.jsonl").read_text().startswith(before)
-    assert collect(work).notes[0].endswith("left out, damaged or of a newer edition of the course: 4.")
 
 
 @pytest.mark.parametrize("log", ["", "off"])

@@ -6,7 +6,7 @@ from coursebuild import manifest, minutes
 from lessonkit import check, course
 from lessonkit.check import questions
 from lessonkit.course import Exercise, Lesson, Section, Text
-from tests.toy import CHECKED, TITLE, lesson, project
+from tests.toy import CHECKED, TITLE, lesson
 
 ASKED = """# %% [markdown]
 # **Predict 2.1:** what comes out of `5, 5, 5`?
@@ -90,10 +90,3 @@ SAYS = [  # (what the frame prints, minutes in the heading of the optional secti
 def test_printed_minutes_are_held_against_the_model(printed, optional, stop, lines):
     messages = minutes.wrong(timed(printed, optional, stop))
     assert len(messages) == lines and all("Write" in line for line in messages)
-
-
-def test_the_command_lists_lessons_and_their_sections(tmp_path, capsys):
-    root = project(tmp_path, {"02_tiny": TITLE + TWO + "# %% [markdown]\n# ## 2.1 Words (optional)\n#\n# One.\n"})
-    assert minutes.main(["02"], root) == 0
-    out = capsys.readouterr().out
-    assert out.startswith("02_tiny                  core 17.") and "optional      2.1 Words (optional)" in out

@@ -94,8 +94,3 @@ def test_the_lock_and_binder_have_the_pins():
     assert len(asked) > 10 and {package: locked.get(package) for package in asked} == asked
     assert "://" not in text("requirements.lock")
     assert f"pytorch-cpu={pins('requirements.txt')['torch']}\n" in text("binder/environment.yml")
-
-
-def test_an_assistant_is_told_of_every_place_that_holds_answers():
-    for name in ("notebooks/solutions/", "lessons_src/lessons/", "lessons_src/fromscratch/"):
-        assert (ROOT / name).is_dir() and f"`{name}`" in text("AGENTS.md")
