@@ -110,10 +110,3 @@ def test_numba_is_imported_late_and_its_cache_lies_outside_the_repository(tmp_pa
     clean = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
     place = python("-c", SCRIPT, env=clean | {"HOME": str(tmp_path)}).strip()
     assert Path(place).is_relative_to(tmp_path / ".cache/layernorm-from-scratch")
-
-
-def test_where_nothing_can_be_written_nothing_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(lesson.numba.config, "CACHE_DIR", "")
-    (tmp_path / "file").write_text("")
-    monkeypatch.setattr(Path, "home", lambda: tmp_path / "file")  # no folder can be made in it
-    assert lesson._keep_compiled() is False

@@ -2,14 +2,12 @@
 
 import json
 
-import nbformat
 import pytest
 
 from lessonkit import attempts, places
 from lessonkit.inventory import answer, answers, result
 from lessonkit.inventory.__main__ import main
 from lessonkit.inventory.questions import by_letter, items, questions, right_letter
-from tests.helpers import ROOT, executed
 
 
 @pytest.fixture
@@ -92,14 +90,6 @@ def test_without_a_file_letters_are_kept_in_the_kernel_alone(log, work, monkeypa
     output = printed(result, "B")
     assert "Form B: 12 of 12 right." in output and not list(work.iterdir())
     assert "Your answers to form A are not all there, so nothing is compared." in output
-
-
-def test_a_form_in_a_learners_kernel(work):
-    cells = [cell for cell in nbformat.read(ROOT / "notebooks/inventory_a.ipynb", 4).cells if cell.cell_type == "code"]
-    sources = [cell.source.replace('""', f'"{right_letter("A1")}"') for cell in cells]
-    start, first, *_, shown = executed(sources, work, LESSON_WORK=str(work))
-    assert start.outputs == [] and first.outputs[0].text == f"A1: {right_letter('A1')} is kept.\n"
-    assert "**Form A: " in shown.outputs[0].data["text/markdown"] and len(records(work)) == 13
 
 
 def test_the_report_of_a_class_gives_the_gain_of_each_theme(tmp_path, capsys):
