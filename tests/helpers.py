@@ -1,9 +1,8 @@
-"""What several tests share: lessons, random numbers, kernels, and all answers with what is done to them."""
+"""What several tests share: lessons, random numbers, kernels, and all answers."""
 
 import contextlib
 import functools
 import importlib
-import inspect
 import io
 import os
 import subprocess
@@ -13,10 +12,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
-import torch
 from IPython.core.interactiveshell import InteractiveShell
 from nbclient import NotebookClient
-from torch import nn
 from traitlets.config import Config
 
 from coursebuild import manifest, source, sources
@@ -58,13 +55,6 @@ def within_budget(fits, message):
     assert fits or not os.environ.get("CI"), message
     if not fits:
         warnings.warn(message, stacklevel=2)
-
-
-def draws(seed, *shapes, dtype=torch.float64, scale=1.0, offset=0.0):
-    """Return a tensor for each shape; the first is scaled and moved."""
-    generator = torch.Generator().manual_seed(seed)
-    first, *others = (torch.randn(shape, dtype=torch.float64, generator=generator) for shape in shapes)
-    return [(scale * first + offset).to(dtype), *(item.to(dtype) for item in others)]
 
 
 # ------------------------------------------------------------------------------------------------------------- kernels
@@ -126,78 +116,3 @@ def refusal(name, answer):
         except NotYet as error:
             return str(error)
     return None
-
-
-# ----------------------------------------------------------------------------------------------- faults of any answer
-
-RESULTS = {  # done to every tensor that a right answer gives out; the first are done to plain numbers, too
-    "returns None": lambda y: None,
-    "returns a string": lambda y: "done",
-    "a little too large": lambda y: y * 1.0003,
-    "returns a list": lambda y: y.tolist(),
-    "an extra axis": lambda y: y.unsqueeze(0),
-    "half the digits": lambda y: y.half().to(y.dtype),
-    "float64 whatever comes in": lambda y: y.double(),
-    "cut off from the gradient": lambda y: y.detach(),
-    "through NumPy": lambda y: torch.from_numpy(y.detach().numpy()),
-    "a little too high": lambda y: y + 1e-4,
-    "a gradient that is off": lambda y: y + 0.01 * (y - y.detach()),
-}
-OF_NUMBERS = list(RESULTS)[:3]
-WHOLE = {  # in place of an answer
-    "raises": lambda right: _raising(right, lambda: 1 / 0),
-    "exits": lambda right: _raising(right, exit),
-    "not a function or class": lambda right: 3,
-    "its result instead of itself": lambda right: torch.zeros(2, 3),
-    "a layer instead of its class": lambda right: nn.Identity(),
-}
-FAULTS = [*RESULTS, "changes its input", *WHOLE]
-
-
-def faulty(right, what):
-    """Return (a right function or class with one of FAULTS, a list that is empty until it has changed anything)."""
-    done = []
-    if what in WHOLE:
-        return WHOLE[what](right), [True]
-
-    def changed(out):
-        if isinstance(out, tuple):
-            return type(out)(*map(changed, out)) if hasattr(out, "_fields") else tuple(map(changed, out))
-        if isinstance(out, torch.Tensor) and out.is_floating_point() or what in OF_NUMBERS and type(out) is float:
-            done.append(True)
-            return RESULTS[what](out)
-        return out
-
-    def wrap(function):
-        def wrong(*args, **kwargs):
-            out = function(*args, **kwargs)
-            if what in RESULTS:
-                return changed(out)
-            tensors = [a for a in [*args, *kwargs.values()] if isinstance(a, torch.Tensor) and a.is_floating_point()]
-            for tensor in tensors[:1]:
-                done.append(True)
-                tensor.data.mul_(3).add_(1)
-            return out
-
-        return wrong
-
-    return _wrapped(right, wrap), done
-
-
-def _wrapped(right, wrap):
-    """Return wrap of a function, or a subclass with wrap of the public methods that are not PyTorch's."""
-    if not isinstance(right, type):
-        return wrap(right)
-    methods = {}
-    for base in reversed(right.__mro__):
-        if base is not object and not (base.__module__ or "").startswith("torch"):
-            methods |= {
-                n: m for n, m in vars(base).items() if n[0] != "_" and n not in ("extra_repr", "reset_parameters")
-            }
-    static = {n: staticmethod(wrap(m.__func__)) for n, m in methods.items() if isinstance(m, staticmethod)}
-    return type(right.__name__, (right,), static | {n: wrap(m) for n, m in methods.items() if inspect.isfunction(m)})
-
-
-def _raising(right, act):
-    wrong = lambda *args, **kwargs: act()  # noqa: E731
-    return type("Raising", (), {"__init__": wrong}) if isinstance(right, type) else wrong

@@ -1,7 +1,6 @@
 """Hunt for holes in the checks: change one thing at a time in a right answer, and show each change that is accepted.
 
     python -m tests.hunt layer_norm softmax     these exercises, all their right answers that are written out
-    python -m tests.hunt --lesson epsilon       all exercises of a lesson
     python -m tests.hunt                        all of them: some minutes
 
 An accepted change either leaves the function the same or is a hole in the check: a person decides. Not collected by
@@ -37,14 +36,13 @@ def accepted(name, answer):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("names", nargs="*", help="exercises; without any, all")
-    parser.add_argument("--lesson", choices=all_answers(), help="all exercises of this lesson")
-    options = parser.parse_args()
-    strays = set(options.names).difference(*all_answers().values())
+    names = parser.parse_args().names
+    strays = set(names).difference(*all_answers().values())
     if strays:
         parser.error(f"no check is called {', '.join(sorted(strays))}. An exercise is named as in check.NAME(NAME).")
     for lesson, exercises in all_answers().items():
-        for name in exercises if options.lesson in (None, lesson) else ():
-            for answer in exercises[name]["right"].values() if not options.names or name in options.names else ():
+        for name in exercises:
+            for answer in exercises[name]["right"].values() if not names or name in names else ():
                 with contextlib.suppress(TypeError, OSError, AttributeError, SyntaxError):  # not written out
                     tried, good = accepted(name, answer)
                     print(

@@ -66,11 +66,3 @@ def test_a_missing_and_a_damaged_file_are_named_with_the_way_out(folder, name):
         assert all(part in str(caught.value) for part in [str(path), *words])
         assert str(caught.value).endswith(f"run in {folder.parent}: git checkout -- data/{name}{also}")
         assert caught.value.__cause__ is caught.value.__context__ is None, "a second traceback would show"
-
-
-def test_readme_says_the_sum_and_the_size_of_every_file():
-    readme = (SOURCE_FOLDER / "README.md").read_text(encoding="utf-8").splitlines()
-    for name in FILES:
-        content = (SOURCE_FOLDER / name).read_bytes()
-        [row] = [line for line in readme if "|" in line and f"`{name}`" in line]
-        assert f"`{hashlib.sha256(content).hexdigest()}`" in row and f"{len(content):,} bytes" in row

@@ -12,12 +12,11 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from coursebuild import generated, inventory
+from coursebuild import inventory
 from lessonkit import course, data, evidence, train
 from lessonkit.inventory.__main__ import printed
 from lessonkit.inventory.questions import LETTERS, items, questions, right_letter
 from tests.helpers import ROOT, draw
-from tests.toy import edit, project, refused, whole
 
 FORMS = pytest.mark.parametrize("form", ["A", "B"])
 
@@ -293,10 +292,12 @@ def test_the_forms_are_parallel_and_places_are_balanced():
         assert set(Counter(items()[name]["theme"] for name in questions(form)).values()) == {2}
 
 
-def test_no_two_sections_share_a_title():
-    """So inventory.md names a section by its title."""
-    sections = [section for lesson in course.lessons().values() for section in lesson.sections if "." in section.key]
-    assert len({section.title for section in sections}) == len(sections)
+def test_an_option_leads_to_the_section_of_its_title():
+    sections = [(stem, s) for stem, lesson in course.lessons().items() for s in lesson.sections if "." in s.key]
+    places = {f"{stem}.ipynb#{section.heading.replace(' ', '-')}": section.title for stem, section in sections}
+    assert len(set(places.values())) == len(places), "inventory.md names a section by its title"
+    options = [option for item in items().values() for option in item["options"]]
+    assert {option["link"] for option in options if "link" in option} <= places.keys()
 
 
 @FORMS
@@ -309,48 +310,3 @@ def test_neither_a_notebook_nor_a_print_tells_what_is_right(form):
             for option in item["options"]:
                 assert option["text"] in text and option["reason"] not in text and option["reason"] in with_answers
     assert with_answers.count("RIGHT") == 12
-
-
-TINY = """\
-Words for who edits this.
-
-## Theme
-
-### 1 · a belief
-
-**A1:** Why so?
-- [ ] It is. :: It is not. :: First, of two
-- [x] It is not. :: So it is.
-
-**B1:** And why so?
-- [x] It is not. :: So it is. :: Second
-- [ ] It is. :: It is not. :: First, of two
-"""
-
-
-@pytest.fixture
-def tiny(tmp_path):
-    root = project(
-        tmp_path, {"02_tiny": "# %% [markdown]\n# # 2 · Tiny\n#\n# ## 2.1 First, of two\n#\n# ## 2.2 Second\n"}
-    )
-    (root / inventory.SOURCE).write_text(TINY, encoding="utf-8")
-    (root / "lessons_src/lessonkit/inventory").mkdir(parents=True)
-    return root
-
-
-def test_a_build_writes_it_and_check_finds_what_changed(tiny):
-    table = lambda: json.loads((tiny / inventory.TABLE).read_text(encoding="utf-8"))
-    stale = lambda: [
-        path for path in generated.wrong(whole(tiny)) if "inventory" in path.name or path.name == "questions.json"
-    ]
-    assert len(stale()) == 3
-    generated.write(whole(tiny))
-    before = table()
-    assert stale() == [] and before["A1"]["options"][1]["link"] == "02_tiny.ipynb#2.1-First,-of-two"
-    edit(tiny / "lessons_src/lessons/02_tiny/lesson.py", "## 2.2 Second", "## 2.2 New\n#\n# ## 2.3 Second")
-    assert stale() == [tiny / inventory.TABLE], "links follow the numbers"
-    edit(tiny / inventory.SOURCE, "**B1:** And", "**B1:** But")
-    generated.write(whole(tiny))
-    assert [name for name in before if before[name]["edition"] != table()[name]["edition"]] == ["B1"]
-    edit(tiny / inventory.SOURCE, ":: Second", ":: Third")
-    refused(lambda: inventory.read(tiny), 12, "no section of the lessons is called 'Third'", "", inventory.SOURCE)

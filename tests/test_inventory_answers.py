@@ -2,15 +2,12 @@
 
 import json
 
-import nbformat
 import pytest
 
 from lessonkit import attempts, places
 from lessonkit.inventory import answer, answers, result
 from lessonkit.inventory.__main__ import main
-from lessonkit.inventory.answers import collect
 from lessonkit.inventory.questions import by_letter, items, questions, right_letter
-from tests.helpers import ROOT, executed
 
 
 @pytest.fixture
@@ -85,16 +82,6 @@ def test_form_a_keeps_the_right_options_for_the_course_and_form_b_tells_them_and
     assert f"Right is **{right_letter('B5')}.** {right['text']}  \n  *{right['reason']}*" in output
 
 
-def test_lines_that_do_not_fit_a_question_are_left_out_and_left_where_they_are(work):
-    right = {"v": 1, "question": "A2", "edition": items()["A2"]["edition"], "letter": "a"}
-    changes = ({"letter": "e"}, {"question": ["A2"]}, {"edition": "000000"}, {"question": "A99"}, {"v": 2})
-    before = "\n".join(json.dumps(right | change) for change in changes) + '\n{"v": 1, "quest'
-    (work / "inventory.jsonl").write_text(before)
-    answer("A3", "b")
-    assert collect(work).last == {"A3": "b"} and (work / "inventory.jsonl").read_text().startswith(before)
-    assert collect(work).notes[0].endswith("left out, damaged or of a newer edition of the course: 4.")
-
-
 @pytest.mark.parametrize("log", ["", "off"])
 def test_without_a_file_letters_are_kept_in_the_kernel_alone(log, work, monkeypatch, printed):
     monkeypatch.setattr(places, "work", lambda: work if log else None)
@@ -103,14 +90,6 @@ def test_without_a_file_letters_are_kept_in_the_kernel_alone(log, work, monkeypa
     output = printed(result, "B")
     assert "Form B: 12 of 12 right." in output and not list(work.iterdir())
     assert "Your answers to form A are not all there, so nothing is compared." in output
-
-
-def test_a_form_in_a_learners_kernel(work):
-    cells = [cell for cell in nbformat.read(ROOT / "notebooks/inventory_a.ipynb", 4).cells if cell.cell_type == "code"]
-    sources = [cell.source.replace('""', f'"{right_letter("A1")}"') for cell in cells]
-    start, first, *_, shown = executed(sources, work, LESSON_WORK=str(work))
-    assert start.outputs == [] and first.outputs[0].text == f"A1: {right_letter('A1')} is kept.\n"
-    assert "**Form A: " in shown.outputs[0].data["text/markdown"] and len(records(work)) == 13
 
 
 def test_the_report_of_a_class_gives_the_gain_of_each_theme(tmp_path, capsys):

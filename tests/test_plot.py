@@ -1,8 +1,5 @@
 """lessonkit.plot: layout without overlaps, what a figure shows, what a notebook stores beside the picture."""
 
-import base64
-import csv
-import io
 import itertools
 import math
 
@@ -12,11 +9,9 @@ import pytest
 import torch
 from matplotlib.colors import to_rgb
 from matplotlib.text import Text
-from PIL import Image
 
 from lessonkit import plot
-from lessonkit.plot import _numbers, _style
-from tests.helpers import executed
+from lessonkit.plot import _style
 
 WORDS = {"title": "A title", "caption": "A caption.", "alt": "In words."}
 LABELS = {"x": "step", "y": "loss (nats)"}
@@ -151,32 +146,11 @@ def test_a_curve_that_ends_early_says_why(drawn):
     assert crosses == [[[1]], [[1]], [[1]], []]
 
 
-def test_a_band_is_drawn_where_the_statistic_says(drawn):
-    lines = picture("lines", [0, 1], {LN: [[1.0, 2.0], [2.0, 4.0], [6.0, 0.0]]}, href={"chance": 2.3})
-    corners = drawn[0].axes[0].collections[0].get_paths()[0].vertices
-    heights = corners[corners[:, 0] == 0][:, 1]
-    assert (heights.min(), heights.max()) == pytest.approx((3 - 7**0.5, 3 + 7**0.5))  # (4 + 1 + 9) / (n - 1)
-    assert lines.numbers.endswith("\nchance,all,2.3,\n")
-    assert lines.caption == "A caption. Mean line and band of one sample standard deviation over n = 3 runs."
-
-
 def test_bytes_do_not_depend_on_anybodys_settings():
     first = picture("lines").png
     with matplotlib.rc_context({"font.size": 31, "axes.grid": False, "lines.linewidth": 9}):
         before = dict(matplotlib.rcParams)
         assert picture("lines").png == first and dict(matplotlib.rcParams) == before
-
-
-def test_a_notebook_stores_picture_numbers_text_and_caption(tmp_path):
-    source = "from lessonkit import plot\n"
-    source += f"plot.lines(range(8), {{'LayerNorm': range(8)}}, **{ {**WORDS, **LABELS} })\n"
-    shown, caption = executed([source], tmp_path)[0].outputs
-    here = picture("lines", range(8), {LN: range(8)})
-    assert Image.open(io.BytesIO(here.png)).size[0] == 2 * 770
-    assert base64.b64decode(shown.data["image/png"]) == here.png  # another process, the same bytes
-    stored = {"alt": "In words.", "width": 770, "numbers": here.numbers}
-    assert shown.metadata["image/png"] == shown.metadata["image/png"] | stored
-    assert caption.data == {"text/markdown": "*A caption.*", "text/plain": "A caption."}
 
 
 def test_outside_a_notebook_it_prints_and_words_are_needed(capsys):
@@ -211,14 +185,6 @@ def test_every_pair_of_methods_can_be_told_apart_and_read_on_white(eyes):
     for first, second in itertools.combinations(seen, 2):
         # 2.3 is just noticeable; the least of Okabe and Ito's own pairs is 17.9
         assert np.linalg.norm(seen[first] - seen[second]) > 14, (first, second)
-
-
-def test_a_long_table_is_thinned_evenly():
-    text, total = _numbers.table(["c", "x"], {("a",): [(k,) for k in range(1001)], ("b",): [(7,)]})
-    rows = list(csv.reader(io.StringIO(text)))
-    xs = [int(row[1]) for row in rows if row[0] == "a"]
-    assert total == 1002 and len(xs) == _numbers.MOST // 2 and (xs[0], xs[-1]) == (0, 1000)
-    assert {b - a for a, b in itertools.pairwise(xs)} == {10, 11} and rows[-1] == ["b", "7"]
 
 
 BAD = [  # values, further words, what is said of them

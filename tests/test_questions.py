@@ -1,12 +1,11 @@
-"""What a letter gets, how far a lesson is, and how many minutes it takes, by a lesson that was read from its source."""
+"""What a letter gets and how far a lesson is, by a lesson that was read from its source."""
 
 import pytest
 
-from coursebuild import manifest, minutes
+from coursebuild import manifest
 from lessonkit import check, course
 from lessonkit.check import questions
-from lessonkit.course import Exercise, Lesson, Section, Text
-from tests.toy import CHECKED, TITLE, lesson, project
+from tests.toy import CHECKED, TITLE, lesson
 
 ASKED = """# %% [markdown]
 # **Predict 2.1:** what comes out of `5, 5, 5`?
@@ -57,43 +56,3 @@ def test_the_summary(kit):
     kit.exercises[0].optional = True
     head = "1 of 1 exercises are right, in this kernel or kept."
     assert questions.summary("tiny", {"scale"}) == f"{head} Optional: 2.1. Questions answered: 1 of 2."
-
-
-# ------------------------------------------------------------------------------------------------------------ minutes
-
-
-def timed(printed="*About 21 min", optional=3, stop=""):
-    """Return a Lesson of known minutes: a core with an exercise, an optional section, an end of two minutes."""
-    sections = [
-        Section("2 · Tiny", 1, items=[Text(f"{printed} " + "word " * 300)]),
-        Section("2.1 Core", 2, items=[Exercise("2.1", 2, 10, "# Exercise 2.1 · ●●○○○ · 10 min\nx = 1")]),
-        Section(f"2.2 Deeper (optional, {optional} min)", 2, True, items=[Text("word " * 295)]),
-        Section("What you have now", 2, items=[Text(f"word\n\n{stop}")]),
-        Section("Take-away", 2, items=[Text("word " * 99)]),
-    ]
-    for section in sections:
-        section.minutes, section.aside = map(manifest.minutes, manifest.counts(section))
-    return Lesson("02_tiny", "Tiny", 21, sections)
-
-
-STOP = "**You can stop here:** close it."
-SAYS = [  # (what the frame prints, minutes in the heading of the optional section, the end of a sitting, lines told)
-    ("*About 21 min", 4, "", 0),
-    ("*About 23 min", 9, "", 2),
-    ("", 3, "", 1),
-    ("*About 21 min, in two sittings of 20 and 1", 3, STOP, 0),
-    ("*About 21 min, in two sittings of 15 and 6", 3, STOP, 1),
-]
-
-
-@pytest.mark.parametrize("printed, optional, stop, lines", SAYS)
-def test_printed_minutes_are_held_against_the_model(printed, optional, stop, lines):
-    messages = minutes.wrong(timed(printed, optional, stop))
-    assert len(messages) == lines and all("Write" in line for line in messages)
-
-
-def test_the_command_lists_lessons_and_their_sections(tmp_path, capsys):
-    root = project(tmp_path, {"02_tiny": TITLE + TWO + "# %% [markdown]\n# ## 2.1 Words (optional)\n#\n# One.\n"})
-    assert minutes.main(["02"], root) == 0
-    out = capsys.readouterr().out
-    assert out.startswith("02_tiny                  core 17.") and "optional      2.1 Words (optional)" in out

@@ -8,13 +8,15 @@ import tomllib
 import pytest
 import yaml
 
-from tests import test_lessons as rules
 from tests.helpers import ROOT
+from tests.test_lessons import outside_fences
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-SHOWN = ["git", "ls-files", "*.md", ":!teaching/site/sphinx"]  # what is in there lies elsewhere on the site
+# What is in teaching/site/sphinx lies elsewhere on the site.
+SHOWN = ["git", "ls-files", "-co", "--exclude-standard", "*.md", "notebooks", ":!teaching/site/sphinx"]
 LISTED = subprocess.run(SHOWN, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-PAGES = [name for name in LISTED if (ROOT / name).exists()]  # a lesson may be deleted and not committed yet
+PAGES = [ROOT / name for name in LISTED if (ROOT / name).exists()]  # a lesson may be deleted and not committed yet
+LINK = re.compile(r"""\[((?:[^\[\]]|\[[^\]]*\])*)\]\(<?([^)\s>]+)>?(?:\s+"[^"]*")?\)|\b(?:href|src)=["']([^"']+)["']""")
 
 
 def text(name):
@@ -46,26 +48,36 @@ def test_the_guide_the_workflow_and_make_test_say_the_same_for_windows():
     assert of_make in commands[-1]
 
 
+def prose(path):
+    """Return the text of a page, or of a notebook's Markdown cells, without its code."""
+    whole = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        cells = json.loads(whole)["cells"]
+        whole = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    return re.sub(r"`[^`]*`", "", "\n".join(outside_fences(whole)))
+
+
 def anchors(path):
     """Return the anchors of a Markdown file, as GitHub makes them, or of a notebook, as JupyterLab does."""
     if path.suffix == ".ipynb":
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        return rules.anchors("\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"))
+        return {heading.strip().replace(" ", "-") for heading in re.findall(r"^#+ (.+)", prose(path), re.MULTILINE)}
     headings = re.findall(r"^#+ (.+)", path.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_every_link_of_a_page_leads_somewhere(page):
-    page = ROOT / page
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_link_leads_to_what_it_names(path):
     lost = []
-    for target in rules.links(page.read_text(encoding="utf-8")):
+    for words, *targets in LINK.findall(prose(path)):
+        target = "".join(targets)
+        name, _, anchor = target.partition("#")
+        there = path.parent / name if name else path
+        named = re.fullmatch(r"(?:lesson |section )?(\d+(\.\d+)?)", words)
+        leads = f"#{named[1]}-" if named and named[2] else f"{named[1]:0>2}_" if named else ""
         if re.match(r"\w+:", target):
             continue
-        name, _, anchor = target.partition("#")
-        path = (page.parent / name) if name else page
-        if not path.exists() or anchor and anchor not in anchors(path):
-            lost.append(target)
+        if not there.exists() or anchor and anchor not in anchors(there) or leads not in target:
+            lost.append(f"[{words}]({target})")
     assert lost == []
 
 
@@ -82,8 +94,3 @@ def test_the_lock_and_binder_have_the_pins():
     assert len(asked) > 10 and {package: locked.get(package) for package in asked} == asked
     assert "://" not in text("requirements.lock")
     assert f"pytorch-cpu={pins('requirements.txt')['torch']}\n" in text("binder/environment.yml")
-
-
-def test_an_assistant_is_told_of_every_place_that_holds_answers():
-    for name in ("notebooks/solutions/", "lessons_src/lessons/", "lessons_src/fromscratch/"):
-        assert (ROOT / name).is_dir() and f"`{name}`" in text("AGENTS.md")

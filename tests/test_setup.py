@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -111,9 +110,3 @@ def test_a_new_kernel_says_how_to_come_back_before_anything_is_imported(tmp_path
     assert "Run up to Selected Cell" in message.traceback[1] and len(message.traceback) == 2
     assert fine.text == "2\n"
     assert "name 'eps' is not defined" in misspelled.traceback[-1] and "this kernel" not in str(misspelled)
-
-
-def test_requirements_are_pinned_and_say_what_needs_them():
-    *pins, own = re.findall(r"^[^#\n].*", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
-    assert own.startswith("-e .")
-    assert not [line for line in pins if not re.match(r"\S+==\S+ +# \S", line)]

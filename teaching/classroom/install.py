@@ -36,7 +36,6 @@ PARTS = (  # what a learner needs, beside learner notebooks and checks
     "lessons_src/lessonkit",
     "lessons_src/fromscratch",
 )
-KEEP = 2  # editions that stay beside the newest, for servers that still run on them
 
 
 def install(folder, root=ROOT):
@@ -55,13 +54,10 @@ def install(folder, root=ROOT):
         copy(files, new)
         (new / "environment").symlink_to(packages)
         new.rename(edition)
-    os.utime(edition)  # so that an edition that is taken up again is not the oldest
     link = folder / "course.new"
     link.unlink(missing_ok=True)
     link.symlink_to(edition)
     link.replace(folder / "course")
-    for old in sorted(edition.parent.iterdir(), key=lambda path: path.stat().st_mtime)[: -1 - KEEP]:
-        shutil.rmtree(old)
     return edition
 
 

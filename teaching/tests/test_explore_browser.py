@@ -135,21 +135,6 @@ def test_row_is_dragged_by_a_finger_and_the_page_scrolls_elsewhere(opened):
     assert swipe(stage["x"] + stage["width"] / 2 + 30, stage["y"] + 180) == after  # below the bars
 
 
-def test_backward_lets_a_hand_put_dy_onto_its_marks(opened):
-    """What lesson 7 asks for: dy = x hat leaves a dx of length 0."""
-    page, length = opened("backward"), "document.querySelector('[data-number=length]').textContent"
-    assert page.evaluate(length) != "0.00"
-    page.check("[data-key=marks]")
-    marks = page.locator(".stage line[stroke-dasharray='4 2']")
-    marks.first.wait_for(state="attached")
-    for i in range(5):
-        tip = page.locator("[data-bar=dy] .grip").nth(i).bounding_box()
-        mark = marks.nth(i).bounding_box()
-        drag(page, f"[data-bar=dy] .grip >> nth={i}", 0, round(mark["y"] + mark["height"] / 2) - tip["y"] - 22)
-        page.wait_for_timeout(50)
-    page.wait_for_function(f"{length} === '0.00'")
-
-
 SAYS = "document.querySelector('.say').textContent.includes"
 BLUE = "document.querySelectorAll(`[data-cell][fill='var(--accent)']`).length"
 MOVED, TURNED = (f"before.{key} !== String(model.get('{key}'))" for key in ("x", "camera"))

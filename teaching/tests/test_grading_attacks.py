@@ -45,35 +45,6 @@ def mark(tmp_path_factory):
         yield mark
 
 
-FINDS = """
-import contextlib, gc, importlib, sys, types
-def is_right(function):
-    with contextlib.suppress(Exception):
-        return function(torch.arange(6.0).reshape(3, 2))[0].tolist() == [2, 3]
-def right_in(place):
-    waiting, seen = [place], set()
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, types.FunctionType) and "stats" in item.__name__ and is_right(item):
-            return item
-        parts = list(item) if isinstance(item, (list, tuple)) else []
-        for names in ("__dict__", "__globals__"):
-            with contextlib.suppress(Exception):
-                parts += getattr(item, names).values()
-        waiting += [part for part in parts if id(part) not in seen]
-        seen.update(map(id, parts))
-    raise LookupError("nothing is right here")
-"""
-FRAMES = """
-def channel_stats(x):
-    frame = sys._getframe(1)
-    while frame:
-        for value in [*frame.f_locals.values(), *frame.f_globals.values()]:
-            if isinstance(value, types.FunctionType) and value is not channel_stats and is_right(value):
-                return value(x)
-        frame = frame.f_back
-    return x, x
-"""
 CRAWLS = """
 import sys, types
 def crawl(name):
@@ -216,9 +187,6 @@ ATTACKS = {  # what it is called: (text, what is said of it)
     "right in the first probes only": (COUNTS, "Not yet"),
     # what is right, looked for where it could be
     "the lesson's checks": (f"import importlib\nimportlib.import_module('lessons.{SIX}.checks')", "ModuleNotFound"),
-    "the check itself": (f"{FINDS}channel_stats = right_in(check.plain('channel_stats'))", "Error"),
-    "all that is in memory": (f"{FINDS}channel_stats = right_in(gc.get_objects())", "nothing is right here"),
-    "frames": (FINDS + FRAMES, ""),
     "the course's own answer": ("from fromscratch import channel_stats", "ModuleNotFound"),
     "the manifest": (f"from lessonkit import course\nprint(course.solved({SIX!r}).exercises[0])", "is damaged"),
     # replies of an answer's own making, written after reading in_jail/ and the judge

@@ -92,7 +92,6 @@ ANSWERS = {
     "same_run": {"right": {"numbers": dict(rate=50, decay=0.0002)}},
     "mended_tokens": {
         # other tokens are right, too, as long as they are normalized and stay apart
-        "generic_exceptions": ("half the digits", "a little too large", "a little too high"),
         "right": {
             "normalized once the bias is in": _tokens,
             "centered, then RMSNorm": with_rms_norm,

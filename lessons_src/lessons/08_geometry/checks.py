@@ -455,13 +455,10 @@ mended_tokens = exercise(
     # RMSNorm takes no mean away, and the tokens are to have none.
     return F.rms_norm(row, weight.shape[-1:])
 
-    # the deviation is divided by E - 1, which is std's default. | correction=0.
-    return (row - row.mean(-1, keepdim=True)) / (row.std(-1, keepdim=True) + 1e-5)
-    # or
-    return (row - row.mean(-1, keepdim=True)) / torch.sqrt(row.var(-1, keepdim=True) + 1e-5)
-
-    # that eps is too large: the mean square is far from 1. | F.layer_norm has the usual one.
+    # the mean square is far from 1: is the eps large, or the deviation divided by E - 1, as std does unless told otherwise? | F.layer_norm has the usual eps and divides by E.
     return F.layer_norm(row, weight.shape[-1:], eps=0.1)
+    # or
+    return (row - row.mean(-1, keepdim=True)) / (row.std(-1, keepdim=True) + 1e-5)
 
     # the tokens are float32 whatever x is. Leave out .float(): they have x's dtype.
     return F.layer_norm(row, weight.shape[-1:]).float()

@@ -127,12 +127,5 @@ ANSWERS = {
             "the queries detached": (logits("q_hat = self.norm_q(q.detach())"), "q"),
             "divided by sqrt(8)": (logits("return q_hat @ k_hat.mT / 8**0.5"), "if d is 40"),
         },
-        # Any norm that makes the bound true is right, with an eps of its own: values are not compared.
-        "generic_exceptions": (
-            "half the digits",
-            "a little too large",
-            "a little too high",
-            "a gradient that is off",
-        ),
     },
 }
