@@ -86,12 +86,7 @@ def _question(lesson, cell, lines, start):
     asks = ASKS.match(lines[start])
     asked = "\n".join(lines[start:first])[asks.end() :].strip()
     question = Question(asks[1], asks[2], asked, options, list(cell.tags))
-    fail = functools.partial(lesson.fail, cell.line + 1 + start)
-    if any(other.question and other.question.name == question.name for other in lesson.cells):
-        fail(f"{question.name} is asked twice. Give one of them another number.")
-    if not question.number.startswith(f"{int(lesson.number)}."):
-        fail(f"{question.name} is a number of a different lesson, expected {int(lesson.number)}.something.")
-    refuse_options(fail, question.name, options)
+    refuse_options(functools.partial(lesson.fail, cell.line + 1 + start), question.name, options)
     return question, first, end
 
 
@@ -147,8 +142,6 @@ def _card(lesson, cell):
         return []
     number, difficulty, minutes = CARD.search(cell.source).groups()
     ident = f"card-{number.replace('.', '-')}"
-    if any(other.id == ident for other in lesson.cells):
-        lesson.fail(cell.line, f"exercise {number} has a cell already. Join the two, or give one another number.")
     text = (
         '<div class="alert alert-info">\n\n'
         f"**Exercise {number}** · {difficulty} · {minutes} min · {_what(lesson, cell)}\n\n</div>"
