@@ -353,4 +353,4 @@ def test_a_build_writes_it_and_check_finds_what_changed(tiny):
     generated.write(whole(tiny))
     assert [name for name in before if before[name]["edition"] != table()[name]["edition"]] == ["B1"]
     edit(tiny / inventory.SOURCE, ":: Second", ":: Third")
-    refused(lambda: inventory.read(tiny), 12, "no section of the lessons is called 'Third'", "", inventory.SOURCE)
+    refused(lambda: inventory.read(tiny), 12, "option with a section's title", "Correct it", inventory.SOURCE)

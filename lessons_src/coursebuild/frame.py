@@ -8,11 +8,10 @@ becomes the question with the options a and b, and the cell `check.predict("1.1"
 lessonkit.course. In a lesson that runs without the kit the options become folds that open on their reasons.
 """
 
-import ast
 import functools
 import re
 
-from coursebuild.source import Cell, head, parse, rooms, written
+from coursebuild.source import Cell, head, rooms, written
 from lessonkit import evidence
 from lessonkit.course import CARD, LETTERS, Question
 
@@ -142,26 +141,10 @@ def _card(lesson, cell):
         return []
     number, difficulty, minutes = CARD.search(cell.source).groups()
     ident = f"card-{number.replace('.', '-')}"
-    text = (
-        '<div class="alert alert-info">\n\n'
-        f"**Exercise {number}** · {difficulty} · {minutes} min · {_what(lesson, cell)}\n\n</div>"
-    )
-    return [Cell("markdown", text, [], ident, cell.line, made=True)]
-
-
-def _what(lesson, cell):
-    """Say what an exercise asks for, from the names that its solution binds at top level."""
-    names, kind = [], "Answer"
-    for node in parse(lesson, cell):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            kind = "Write"
-            names.append(node.name)
-        elif isinstance(node, ast.Assign):
-            names += [target.id for target in node.targets if isinstance(target, ast.Name)]
-    listed = ", ".join(f"`{name}`" for name in names if not name.startswith("_"))
-    if lesson.alone:  # the check is called in the exercise's own cell
-        return f"{kind} {listed} and run the cell."
-    return f"{kind} {listed}, run the cell, then the check below it." if listed else "Run the cell, then the check."
+    how = "Answer and run the cell." if lesson.alone else "Answer, run the cell, then the check below it."
+    text = f"**Exercise {number}** · {difficulty} · {minutes} min · {how}"
+    box = f'<div class="alert alert-info">\n\n{text}\n\n</div>'
+    return [Cell("markdown", box, [], ident, cell.line, made=True)]
 
 
 def _way_on(lesson):
