@@ -3,7 +3,7 @@
 # make test       set up once, run the tests and the notebooks    (make test ARGS=notebooks/solutions/02_statistics.ipynb;
 #                 as on another processor: make test ARGS="--other-processor notebooks/solutions")
 # make notebooks  build what changed in lessons_src              (make notebooks ARGS=02; ARGS=--help)
-# make check      lint, staleness, unit tests: fast, trains nothing, starts few kernels    (make check LESSON=06, of one lesson)
+# make check      lint, staleness, unit tests    (make check LESSON=06, of one lesson)
 # make lesson     write a new lesson that passes, to be rewritten (make lesson NEW=17_name TITLE="A title")
 # make runs       record anew what is stale of data/runs, the numbers that texts name       (make runs ARGS=rnn_sweep;
 #                 with other seeds, beside the recorded ones: make runs ARGS="rnn_sweep --seeds 500-501")
@@ -43,14 +43,13 @@ lab: $(READY)
 progress: $(READY)
 	@"$(RUN)" -m lessonkit.progress $(ARGS)
 
-# --quick: the untouched editions of lessons that train are left out; a build has run them, and .ci/run does it again.
+# --quick: the untouched editions of lessons that train are left out, which a build and .ci/run execute.
 test: $(READY)
 	@"$(RUN)" -m coursebuild --check
 	@"$(RUN)" -m pytest -q $(WORKERS) --nbval --nbval-current-env --nbval-cell-timeout 120 $(or $(ARGS),$(if $(CI),,--quick))
 	@$(if $(ARGS),,$(BROWSER))
 	@$(LINT)
 
-# The browser tests drive JupyterLab with playwright, which learners do not install.
 BROWSER = if ls $(TEACHING)/lib/*/site-packages/playwright >/dev/null 2>&1; \
 	then $(TEACHING)/bin/python -m pytest -q tests/test_browser.py; \
 	else echo "Browser tests: left out. They need Chromium and make $(TEACHING)/ready."; fi
@@ -58,7 +57,7 @@ BROWSER = if ls $(TEACHING)/lib/*/site-packages/playwright >/dev/null 2>&1; \
 notebooks: $(READY)
 	@"$(RUN)" -m coursebuild $(ARGS)
 
-# What is stale is said first, and the rest is tested all the same, by what the sources say now. A broken source ends it.
+# What is stale is said first, and the rest is tested all the same. A broken source ends it.
 check: $(READY)
 	@"$(RUN)" -m coursebuild --check $(LESSON); stale=$$?; [ $$stale -le 1 ] || exit 1; \
 	[ $$stale = 0 ] || "$(RUN)" -m coursebuild --no-kernel 2>/dev/null; \
@@ -66,8 +65,12 @@ check: $(READY)
 	$(LINT) && \
 	if [ $$stale = 1 ]; then echo "All tests pass, and something is stale: the first lines say what." >&2; exit 1; fi
 
+<<<<<<< HEAD
 # These tests are about one lesson.
 OF_LESSON := tests/test_lessons.py tests/test_checks.py tests/test_one_sitting.py tests/test_repository.py teaching/tests/test_plan.py
+=======
+OF_LESSON := tests/test_lessons.py tests/test_checks.py tests/test_one_sitting.py teaching/tests/test_plan.py
+>>>>>>> g-d3
 LINTED = $(if $(LESSON),$(wildcard lessons_src/lessons/$(LESSON)_*),.)
 FORMAT = "$(RUN)" -m ruff format
 LINT = "$(RUN)" -m ruff check $(LINTED) && { $(FORMAT) --check --quiet $(LINTED) || \
@@ -96,7 +99,7 @@ class: $(CLASS)/ready
 	@"$(RUN)" -m teaching.classroom $(ARGS)
 
 grade: $(TEACHING)/ready
-	@test -n "$(LESSON)" -a -n "$(IN)" -a -n "$(OUT)" || { echo "Say which lesson, where the submissions are and where the points go: make grade LESSON=06 IN=submitted OUT=grades.csv" >&2; exit 1; }
+	@test -n "$(LESSON)" -a -n "$(IN)" -a -n "$(OUT)" || { echo "Write make grade LESSON=06 IN=submitted OUT=grades.csv" >&2; exit 1; }
 	@$(TEACH) -m teaching.grading "$(LESSON)" "$(IN)" "$(OUT)" $(ARGS)
 
 plan: $(TEACHING)/ready $(if $(findstring --pdf,$(ARGS)),$(PACKAGES)/ready)

@@ -18,15 +18,6 @@ from lessonkit import course, progress
 
 ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = ROOT / "lessons_src" / "lab_settings"
-LANGUAGE = {  # what the kernel reports; a copy that says so is not "modified" as soon as it is opened
-    "codemirror_mode": {"name": "ipython", "version": 3},
-    "file_extension": ".py",
-    "mimetype": "text/x-python",
-    "name": "python",
-    "nbconvert_exporter": "python",
-    "pygments_lexer": "ipython3",
-    "version": "{}.{}.{}".format(*sys.version_info[:3]),
-}
 
 
 class LabError(Exception):
@@ -94,7 +85,6 @@ def _called(stem):
 def _copy(path, title=""):
     """Return the text of a notebook as work/ gets it, with title behind its heading."""
     notebook = json.loads(path.read_text(encoding="utf-8"))
-    notebook["metadata"]["language_info"] = LANGUAGE
     if title:
         first = notebook["cells"][0]
         heading, *rest = _text(first).split("\n")

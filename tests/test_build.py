@@ -64,7 +64,7 @@ BAR = nbformat.v4.new_output("display_data", {"text/plain": "  0%|          | 0/
 # (tag, code, line, words, way out, outputs of each run). The solutions run first, then with other kernels if they show
 # anything, then the learner edition.
 REFUSED = {
-    "raises": ("exercise", EXERCISED, 11, "the cell raises KeyError: There is no f", "", [ERROR]),
+    "raises": ("exercise", EXERCISED, 5, "the cell raises KeyError: There is no f", "", [ERROR]),
     "does not raise": ("raises-exception", "1 + 1\n", 5, "tagged raises-exception and does not raise", "Remove", []),
     "stderr": ("timed", "1\n", 5, "the cell writes to stderr: 'help'", "Mend its cause", [stream("help", "stderr")]),
     "an address": ("export", "1\n", 5, "the output holds a memory address", "Show something else", [stream(ADDRESS)]),
@@ -217,11 +217,6 @@ BROKEN = {  # what is wrong: ({lesson: its new source}, the lessons that are bui
         {"03_three": SOUND["03_three"].replace("late = 1", "early = 1")},
         ["02_two"],
         f"{ROOM}/03_three/lesson.py:5: 'early' is exported by lesson 01 already ({ROOM}/01_one/lesson.py:3). Rename",
-    ),
-    "a number that two have": (
-        {"02_twin": TITLE},
-        ["01_one", "03_three"],
-        f"{ROOM}/02_two/lesson.py:1: 02_twin has the number 02 already. Rename one of them.",
     ),
 }
 

@@ -91,7 +91,6 @@ def test_fresh_runs_are_printed_beside_the_record_and_written_nowhere(toy, capfd
     assert (root / "data/runs/toy.json").read_text() == before
     for arguments, words in {
         ("none",): "no lesson records 'none'. There are: toy.",
-        ("toy", "--depth", "3"): "toy takes no 'depth'. It takes split, rate, wide.",
         ("toy", "--split"): "'--split' is not understood. Write an argument and its value: --split 7.",
     }.items():
         assert records.main([*arguments], root) == 1 and words in capfd.readouterr().err
@@ -106,8 +105,8 @@ def test_every_run_is_drawn_and_what_cannot_be_is_named(toy, capsys):
     evidence.show("toy", "accuracy", split=3, rate=0.1)
     assert capsys.readouterr().out.startswith("accuracy: 93.5 to 96.5\n")
     for keys, where, words in (
-        (["loss"], {}, "toy.loss is a list of 2 numbers"),
-        (["width"], {}, "toy holds no 'width' to show. It shows accuracy, loss, finds"),
+        (["loss"], {}, "loss[0] is one of a list"),
+        (["width"], {}, "toy holds no number 'width' to show. It shows accuracy, loss, finds"),
         (["accuracy"], {"rate": 7}, "toy has no run with {'rate': 7}"),
     ):
         with pytest.raises(evidence.EvidenceError, match=re.escape(words)):

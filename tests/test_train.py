@@ -154,9 +154,8 @@ def test_table_prints_mean_sample_deviation_range_and_n(capsys):
 SHARED = linear()
 ERRORS = {  # what is said: the arguments
     r"models\['mlp'\] is Linear.*write lambda:": dict(models={"mlp": linear()}),
-    "is 'an old model', expected a new one": dict(models={"mlp": lambda: SHARED}),
+    r"\(\) is Linear.*expected a new module": dict(models={"mlp": lambda: SHARED}),
     r"seeds is 4, expected different whole numbers, like range\(4\)": dict(seeds=4),
-    r"source of batches is \['data', 'epochs', 'steps'\], expected data and epochs, or": dict(steps=3),
     "batch_size is 24, expected at most 23.*drop_last=F": dict(batch_size=24, drop_last=True),
     r"evaluate\['acc'\]\(model\) is None, expected": dict(evaluate={"acc": lambda m: None}),
 }

@@ -20,5 +20,5 @@ Five floors; a module imports from those below its own, and from lessonkit.cours
     source     a lesson's cells, where they stand, and how it stops when it is wrong
     digest     what a lesson's notebooks depend on beside its source, as one number
 
-Nothing is read back from a notebook but how many pictures a cell draws.
+Nothing is read back from a notebook.
 """

@@ -11,20 +11,11 @@ ABOUT = """Build the course: lessons_src/lessons/NN_name/lesson.py -> notebooks/
 fromscratch. Without a name, build what changed. A lesson that is broken is named and left out; the others are built,
 and the exit status is 1. One that takes longer than editions.py allows is built, and the exit status is 1 where the
 environment variable CI is set."""
-EXAMPLES = """examples:
-  python -m coursebuild                 build what changed                      (make notebooks)
-  python -m coursebuild 02 03_epsilon   build these lessons, changed or not     (make notebooks ARGS="02 03")
-"""
 
 
 def parser():
-    arguments = argparse.ArgumentParser(
-        prog="python -m coursebuild",
-        description=ABOUT,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    arguments.add_argument("names", nargs="*", metavar="NAME", help="a lesson (02)")
+    arguments = argparse.ArgumentParser(prog="python -m coursebuild", description=ABOUT)
+    arguments.add_argument("names", nargs="*", metavar="NAME", help="a lesson (02), to be built, changed or not")
     what = arguments.add_mutually_exclusive_group()
     what.add_argument("--check", action="store_true", help="only say what is stale (exit status 1) or broken (2)")
     what.add_argument("--no-kernel", action="store_true", help="write all that no kernel is needed for, of all lessons")
@@ -70,7 +61,6 @@ def _build(course, named):
         if lesson.stem in named if named else generated.wrong_notebooks(lesson):
             with course.stopping():
                 over = editions.build(lesson)
-                generated.write(course)  # how many pictures it draws is known now
                 if over and os.environ.get("CI"):
                     raise LessonError("\n".join(over), [lesson.stem])
                 print(*over, sep="\n", end="\n" if over else "")

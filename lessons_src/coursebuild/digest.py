@@ -18,7 +18,6 @@ LAZY["lessonkit.check"] = "lessons/*/checks.py"
 # Functions that get words for wrong answers and for broken lessons; a declared check has them in its argument `wrong`.
 UNSEEN = {"misconceptions", "Misconception", "reject", "fail"}
 BUILDER = ("coursebuild.editions", "build")
-ALL = "*"
 IN_CODE = re.compile(r"\b_\w+|\w+(?=\()")  # names in a text that may be code: a check edits texts of right answers
 
 
@@ -80,7 +79,7 @@ def _reached(root, waiting):
             homes = [".".join(path.with_suffix("").parts) for path in paths]
             wanted |= {(home, what) for home in homes if what in modules(home)[1].defines}
         for at, part in enumerate(module.parts):
-            if name != "fromscratch" and (what in part.names or what == ALL or not part.names):
+            if name != "fromscratch" and (what in part.names or not part.names):
                 counts.setdefault(path, {})[at] = part.text
                 wanted |= part.asks
                 strings |= part.strings
@@ -123,8 +122,6 @@ def _module(name, text):
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             imported |= {alias.asname or alias.name: (node.module, alias.name) for alias in node.names}
-        elif isinstance(node, ast.Import):
-            imported |= {alias.asname: (alias.name, "") for alias in node.names if alias.asname}
     for node in tree.body:
         targets = getattr(node, "targets", ())
         defines |= {getattr(node, "name", ""), *(getattr(target, "id", "") for target in targets)}
@@ -136,9 +133,7 @@ def _part(statement, known):
     """Return a statement's Part. known: {name: (module, name)} of what its module defines and imports."""
     asks, strings, nodes = set(), set(), list(ast.walk(statement))
     for node in nodes:
-        if isinstance(node, ast.Import):  # without a name of its own it is used through a chain of attributes
-            asks |= {(alias.name, "" if alias.asname else ALL) for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
+        if isinstance(node, ast.ImportFrom):  # the course's own modules have no other import of each other
             asks |= {(node.module, ""), *((f"{node.module}.{alias.name}", "") for alias in node.names)}
         elif isinstance(node, ast.Attribute) and getattr(node.value, "id", None) in known:
             asks.add((".".join(filter(None, known[node.value.id])), node.attr))

@@ -16,7 +16,6 @@ from coursebuild.notebooks import (
     errors,
     execute,
     fingerprint,
-    place,
     refuse_edited,
     refuse_moved,
     stored,
@@ -105,7 +104,7 @@ def _solutions(lesson, **settings):
     for cell, source in _code(lesson, solved):
         raised = errors(cell)
         if raised and "raises-exception" not in source.tags:
-            lesson.fail(place(cell, source), f"the cell raises{where} {raised[0][0]}: {raised[0][1][:800]}")
+            lesson.fail(source.line, f"the cell raises{where} {raised[0][0]}: {raised[0][1][:800]}")
         if not raised and "raises-exception" in source.tags:
             lesson.fail(source.line, f"the cell is tagged raises-exception and does not raise{where}. Remove the tag.")
         clean(lesson, cell, source)

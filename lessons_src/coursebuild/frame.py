@@ -8,11 +8,10 @@ becomes the question with the options a and b, and the cell `check.predict("1.1"
 lessonkit.course. In a lesson that runs without the kit the options become folds that open on their reasons.
 """
 
-import ast
 import functools
 import re
 
-from coursebuild.source import Cell, head, parse, rooms, written
+from coursebuild.source import Cell, head, rooms, written
 from lessonkit import evidence
 from lessonkit.course import CARD, LETTERS, Question
 
@@ -86,12 +85,7 @@ def _question(lesson, cell, lines, start):
     asks = ASKS.match(lines[start])
     asked = "\n".join(lines[start:first])[asks.end() :].strip()
     question = Question(asks[1], asks[2], asked, options, list(cell.tags))
-    fail = functools.partial(lesson.fail, cell.line + 1 + start)
-    if any(other.question and other.question.name == question.name for other in lesson.cells):
-        fail(f"{question.name} is asked twice. Give one of them another number.")
-    if not question.number.startswith(f"{int(lesson.number)}."):
-        fail(f"{question.name} is a number of a different lesson, expected {int(lesson.number)}.something.")
-    refuse_options(fail, question.name, options)
+    refuse_options(functools.partial(lesson.fail, cell.line + 1 + start), question.name, options)
     return question, first, end
 
 
@@ -147,28 +141,10 @@ def _card(lesson, cell):
         return []
     number, difficulty, minutes = CARD.search(cell.source).groups()
     ident = f"card-{number.replace('.', '-')}"
-    if any(other.id == ident for other in lesson.cells):
-        lesson.fail(cell.line, f"exercise {number} has a cell already. Join the two, or give one another number.")
-    text = (
-        '<div class="alert alert-info">\n\n'
-        f"**Exercise {number}** · {difficulty} · {minutes} min · {_what(lesson, cell)}\n\n</div>"
-    )
-    return [Cell("markdown", text, [], ident, cell.line, made=True)]
-
-
-def _what(lesson, cell):
-    """Say what an exercise asks for, from the names that its solution binds at top level."""
-    names, kind = [], "Answer"
-    for node in parse(lesson, cell):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            kind = "Write"
-            names.append(node.name)
-        elif isinstance(node, ast.Assign):
-            names += [target.id for target in node.targets if isinstance(target, ast.Name)]
-    listed = ", ".join(f"`{name}`" for name in names if not name.startswith("_"))
-    if lesson.alone:  # the check is called in the exercise's own cell
-        return f"{kind} {listed} and run the cell."
-    return f"{kind} {listed}, run the cell, then the check below it." if listed else "Run the cell, then the check."
+    how = "Answer and run the cell." if lesson.alone else "Answer, run the cell, then the check below it."
+    text = f"**Exercise {number}** · {difficulty} · {minutes} min · {how}"
+    box = f'<div class="alert alert-info">\n\n{text}\n\n</div>'
+    return [Cell("markdown", box, [], ident, cell.line, made=True)]
 
 
 def _way_on(lesson):

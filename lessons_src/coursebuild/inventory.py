@@ -57,18 +57,13 @@ def read(root):
         elif asked and int(asked[2]) == number:
             question = {"name": f"{asked[1]}{number}", "theme": theme, "belief": belief, "question": asked[3]}
             questions.append(question | {"line": at, "options": []})
-        elif option and questions:
+        elif option and questions and (option[4] or title) in sections:
             right, text, reason, own = option.groups()
             title = own or title
-            if title not in sections:
-                _fail(at, f"no section of the lessons is called {title!r}. Name the one that settles the option.")
             questions[-1]["options"].append({"text": text, "reason": reason, "right": right == "x"} | sections[title])
         else:
             _fail(
-                at,
-                f"{line[:40]!r} is neither the next misconception ('### {number + 1} · what it says') nor a question "
-                f"on this one ('**A{number}:** ...') nor an option ('- [ ] what it says :: why that is not so :: title "
-                "of a section'). Write it as one of them.",
+                at, f"{line[:40]!r} is no next misconception, question, or option with a section's title. Correct it."
             )
     for question in questions:
         refuse_options(functools.partial(_fail, question["line"]), question["name"], question["options"])

@@ -1,7 +1,5 @@
 """The manifest: what the course knows of a lesson, made from its source, with the minutes that its sections take.
 
-How many pictures a cell draws, which counts for the minutes, is read from the solutions edition as it was built last.
-
 Minutes are a model, the same for every lesson: reading at 100 words a minute (prose with formulas), 4 s for each line
 of code that is not folded, 45 s a figure, a minute a prediction or recall question, and 1.7 times the minutes on an
 exercise's card: the card says what the exercise itself takes, the rest goes into finding the way and being wrong.
@@ -24,12 +22,13 @@ HEADING = re.compile(r"^```.*?^```|^(#+) ([^\n]+)$", re.MULTILINE | re.DOTALL)  
 HINT = re.compile(r"<details><summary>Hint</summary>\s*(.*?)\s*</details>\s*", re.DOTALL)
 CALL = re.compile(r"check\.([a-z]\w*)\((.+)\)")
 PRINTED = re.compile(r"\*About (\d+) min(?:, in two sittings of (\d+) and (\d+))?\b")  # in a lesson's frame
+DRAWS = re.compile(r"\b(?:plot\.(?:blocks|cubes|figure|lines|panels)|evidence\.show|Picture)\(")
 MINUTES = {"words": 1 / 100, "code": 4 / 60, "figures": 0.75, "questions": 1, "exercises": 1.9, "paper": 2.5}
 
 
 def lesson(source):
     """Return the Lesson of a Source: what its notebooks hold, and what this means."""
-    sections, pictures = [], _pictures(source.notebook("solutions"))
+    sections = []
     for cell in source.cells:
         if cell.made:
             continue
@@ -42,8 +41,7 @@ def lesson(source):
             last.checks.append(_check(source, cell))
         else:
             folded, tags = "hide-input" in cell.tags, [tag for tag in cell.tags if tag != "hide-input"]
-            drawn = pictures.get(cell.id, 0)
-            sections[-1].items.append(Code(cell.id, cell.source, folded=folded, tags=tags, pictures=drawn))
+            sections[-1].items.append(Code(cell.id, cell.source, folded=folded, tags=tags))
     for section in sections:
         section.minutes, section.aside = (round(minutes(counted), 3) for counted in counts(section))
     printed = PRINTED.search("\n".join(sections[0].texts))
@@ -104,15 +102,6 @@ def _check(source, cell):
     return Check(cell.id, cell.source, tags=list(cell.tags), name=call[1], argument=call[2])
 
 
-def _pictures(path):
-    """Return {id of a cell: how many pictures it draws} in a built notebook; {} if it is not there."""
-    try:
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        return {c["id"]: sum("image/png" in out.get("data", {}) for out in c.get("outputs", [])) for c in cells}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # stale, and said so
-        return {}
-
-
 def counts(section):
     """Return (what counts in a Section, what counts in its optional pieces): how many of each of MINUTES.
 
@@ -132,7 +121,7 @@ def counts(section):
                 into.update({kind_of(item): item.minutes, "code": sum(map(_lines, [item, *item.checks]))})
             case Code():
                 unread = item.folded or "way-back" in item.tags
-                into.update(figures=item.pictures, code=0 if unread else _lines(item))
+                into.update(figures=len(DRAWS.findall(item.source)), code=0 if unread else _lines(item))
     return main, aside
 
 

@@ -42,12 +42,9 @@ def wrong(lesson):
     modelled = [sum(parts), *parts] if parts[1:] else parts  # the whole is the sum of what is printed
     printed = PRINTED.search("\n".join(lesson.sections[0].texts))
     numbers = [int(number) for number in printed.groups() if number] if printed else []
-    fits = len(numbers) == len(modelled) and all(abs(a - b) <= 1 for a, b in zip(numbers, modelled, strict=True))
-    if not fits:
-        says = f"says '{printed[0]}'" if printed else "does not say how long its core takes"
+    if len(numbers) != len(modelled) or any(abs(a - b) > 1 for a, b in zip(numbers, modelled, strict=True)):
         both = ", in two sittings of {} and {}".format(*parts) if parts[1:] else ""
-        model = f"*About {sum(parts)} min{both}"
-        lines.append(f"{lesson.stem} {says}, and the model says '{model}'. Write that into its frame.")
+        lines.append(f"{lesson.stem}: the model says '*About {sum(parts)} min{both}'. Write that into its frame.")
     for at, section in enumerate(lesson.sections):
         printed = PRINTED_OPTIONAL.search(section.heading)
         if printed:

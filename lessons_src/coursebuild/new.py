@@ -24,16 +24,13 @@ def refusal(stem, title, root):
     """Return why there can be no such lesson, with the way out; None if there can."""
     stems = [room.name for room in rooms(root)]
     number = f"{int(stems[-1][:2]) + 1:02}"
-    example = f'make lesson NEW={number}_name TITLE="A title"'
-    named = re.fullmatch(r"(\d\d)_([a-z][a-z0-9_]*)", stem)
-    if not named:
-        return f"{stem!r} is not how a lesson is called. Write small letters, digits and '_': {example}."
-    if named[2] in [other[3:] for other in stems]:
-        return f"there is a lesson {named[2]!r} already. Take another name."
-    if named[1] != number:
-        return f"lessons are numbered without gaps, and the next one is {number}. Write {example}."
-    if not re.fullmatch(r"[^|\s][^|\n]*", title):
-        return f"a lesson needs a title, one line without '|'. Write {example}."
+    if stem[3:] in [other[3:] for other in stems]:
+        return f"there is a lesson {stem[3:]!r} already. Take another name."
+    if not re.fullmatch(rf"{number}_[a-z][a-z0-9_]*", stem) or not re.fullmatch(r"[^|\s][^|\n]*", title):
+        return (
+            f"Write make lesson NEW={number}_name TITLE=\"A title\": the next number, small letters, digits and '_', "
+            "and a title, one line without '|'."
+        )
     return None
 
 

@@ -8,7 +8,7 @@ import re
 import tempfile
 import time
 
-from coursebuild.source import MARK, LessonError, environment
+from coursebuild.source import LessonError, environment
 
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -59,12 +59,10 @@ def execute(lesson, book, folder, **settings):
         try:
             client.execute(env=environment(lesson.root) | settings)
         except (CellTimeoutError, RuntimeError) as error:  # the latter from a dead kernel, also from its shutdown
-            if not started:
-                lesson.fail(1, f"no kernel could be started ({error}). Try: python -m ipykernel --version")
             why = "the kernel died in this cell. Look for an exit, or too much memory."
             if isinstance(error, CellTimeoutError):
                 why = f"the cell ran for more than {TIMEOUT} s. Make it smaller."
-            lesson.fail(lesson.cells[max(started)].line, why)
+            lesson.fail(lesson.cells[max(started, default=0)].line, why)
     return seconds
 
 
@@ -74,16 +72,6 @@ def execute(lesson, book, folder, **settings):
 def errors(cell):
     """Return the errors that a cell has raised, as pairs (its type, its text)."""
     return [(out.ename, out.evalue) for out in cell.get("outputs", []) if out.output_type == "error"]
-
-
-def place(cell, source):
-    """Return the line of the source at which a solutions cell raised, as far as its traceback tells."""
-    shown = "\n".join(line for out in cell.outputs if out.output_type == "error" for line in out.traceback)
-    named = re.search(r"Cell In\[\d+\], line (\d+)", re.sub(r"\x1b\[[\d;]*m", "", shown))
-    lines = enumerate(source.source.splitlines(), source.line + 1)
-    kept = [number for number, line in lines if not MARK["code"].fullmatch(line)]
-    line = int(named[1]) - ("hide-input" in source.tags) if named else 0  # a folded cell has a line of its own first
-    return kept[line - 1] if 0 < line <= len(kept) else source.line
 
 
 def clean(lesson, cell, source):

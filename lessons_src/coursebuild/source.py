@@ -16,15 +16,15 @@ from lessonkit.course import CARD, REFERENCE, Question
 from lessonkit.program import names, statements
 
 ROOT = Path(__file__).resolve().parents[2]
-CODE_TAGS = {"exercise", "check", "export", "timed", "raises-exception", "way-back"}  # of no use on Markdown
-TITLE_TAGS = {REFERENCE, "trains"}  # what a lesson says of itself, on its first cell
-TAGS = CODE_TAGS | TITLE_TAGS | {"optional", "nbval-ignore-output", "hide-input", "slide", "no-slide", "no-site"}
+TAGS = {"exercise", "check", "export", "timed", "raises-exception", "way-back", "nbval-ignore-output"}  # of code
+TAGS |= {REFERENCE, "trains"}  # of a lesson's first cell, for the whole
+TAGS |= {"optional", "hide-input", "slide", "no-slide", "no-site"}
 MARK = {  # begins and ends a solution, alone on its line
     "code": re.compile(r"( *)### (BEGIN|END) SOLUTION *"),
     "markdown": re.compile(r"( *)<!-- (BEGIN|END) SOLUTION --> *"),
 }
 MISSPELT = re.compile(r"(?<![a-z])(begin|end)[\s_-]*solution|^\s*(###|<!--)\s*(begin|end)\b", re.IGNORECASE)
-CELL = re.compile(r'# %%(?P<markdown> \[markdown\])?( tags=\[(?P<tags>"[^"]*"(, "[^"]*")*)\])?( id="[\w-]{1,64}")?')
+CELL = re.compile(r'# %%( \[markdown\])?( tags=\[(?P<tags>"[^"]*"(, "[^"]*")*)\])?( id="[\w-]{1,64}")?')
 HEAD = re.compile(r"# %% \[markdown\](.*)\n# # (.*)")
 OWN = "from lessonkit.mine import "  # the learner's own layer in a lesson; fromscratch holds the course's
 
@@ -175,13 +175,9 @@ def _refuse_start(lesson, number, line):
             f"{line!r} is not how a cell begins. Write '# %%' or '# %% [markdown]' and, where they are "
             'needed, tags=["check"] and then id="ex-3-1".',
         )
-    tags = set(re.findall('"([^"]*)"', marker["tags"] or ""))
-    for tag in sorted(tags - TAGS):
-        lesson.fail(number, f"unknown tag {tag!r}, expected one of {', '.join(sorted(TAGS))}.")
-    if marker["markdown"] and tags & CODE_TAGS:
-        lesson.fail(number, f"the tags {sorted(tags)} belong to code cells, this one is Markdown. Remove them.")
-    if tags & TITLE_TAGS and number > 1:
-        lesson.fail(number, f"the tags {sorted(tags)} say something of a whole lesson. Move them to its first cell.")
+    for tag in re.findall('"([^"]*)"', marker["tags"] or ""):
+        if tag not in TAGS:
+            lesson.fail(number, f"unknown tag {tag!r}, expected one of {', '.join(sorted(TAGS))}.")
 
 
 def _cell(lesson, raw, line):

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coursebuild import frame, manifest
+from coursebuild import frame
 from coursebuild.source import OWN, ROOT, LessonError, blank, imports, parse, rooms
 from lessonkit.course import CARD
 from lessonkit.program import modules, names
@@ -85,12 +85,6 @@ def load(root=ROOT):
     for path in course.paths:
         with course.stopping():
             course.lessons.append(frame.read(path))
-    first = {}
-    for lesson in list(course.lessons):
-        with course.stopping():
-            other = first.setdefault(lesson.number, lesson)
-            if other is not lesson:
-                lesson.fail(1, f"{other.stem} has the number {lesson.number} already. Rename one of them.", other)
     course.package = _package(course)
     return course
 
@@ -102,9 +96,7 @@ def exported(lesson):
     """Return (module text, {public name: line of its cell}) of a lesson's export cells; ("", {}) if it has none."""
     home, wanted, body = {}, {}, []
     for cell in lesson.code("export"):
-        for node in ast.walk(ast.Module(parse(lesson, cell), [])):
-            for module in filter(FORBIDDEN.match, modules(node)):
-                lesson.fail(cell.line, f"an export cell imports {module}. Do without: exports need torch only.")
+        parse(lesson, cell)
         body.append(CARD.sub("", blank(lesson, cell)[1]).strip())
         read_here, bound_here = names(body[-1])
         wanted |= {name: cell.line for name in read_here if name not in wanted}
@@ -117,6 +109,10 @@ def exported(lesson):
         f'Made by coursebuild from lessons_src/lessons/{lesson.stem}/lesson.py: edit the lesson, not this file.\n"""'
     )
     needed = _imported(lesson, {name: line for name, line in wanted.items() if name not in home})
+    inside = [ast.unparse(node) for node in ast.walk(ast.parse("\n".join(body))) if modules(node)]
+    for statement in [*needed, *inside]:
+        if FORBIDDEN.match(statement.split()[1]) and statement != DATA:
+            lesson.fail(min(home.values()), f"the exports need '{statement}'. Do without: torch only.")
     return "\n\n\n".join(["\n\n".join(filter(None, [head, "\n".join(needed)])), *body]) + "\n", public
 
 
@@ -133,9 +129,6 @@ def _imported(lesson, wanted):
                 f"the export cell reads {name!r}, which no import statement and no export cell of this lesson binds. "
                 "Import it at the top of the lesson, or export it too.",
             )
-        if FORBIDDEN.match(known[name].split()[1]) and known[name] != DATA:
-            only = "Do without: exports need torch only."
-            lesson.fail(line, f"the export cell reads {name!r} from '{known[name]}'. {only}")
         statements.append(known[name])
     return sorted(statements)
 
@@ -148,10 +141,9 @@ def _package(course):
 
     Then the package stays as it is, and the other lessons build on that.
     """
-    first, texts, answers = {}, {}, set()  # first: {name: (the lesson that exports it, its line)}
+    first, texts = {}, {}  # first: {name: (the lesson that exports it, its line)}
     for lesson in list(course.lessons):
         with course.stopping():
-            answers |= {(name, lesson.stem) for name in manifest.lesson(lesson).answers}
             texts[f"{lesson.module}.py"], public = exported(lesson)
             for name, line in public.items():
                 other, there = first.setdefault(name, (lesson, line))
@@ -159,10 +151,9 @@ def _package(course):
                     taken = f"{name!r} is exported by lesson {other.number} already ({other.place(there)})."
                     lesson.fail(line, f"{taken} Rename one of them.", other)
     home = {name: lesson.stem for name, (lesson, _) in first.items()}
-    whole = not course.stopped
     for lesson in list(course.lessons):
         with course.stopping():
-            _refuse_imports(lesson, home, answers, whole)
+            _refuse_imports(lesson, home)
     if course.stopped:
         return {}
     rows = sorted((stem, name) for name, stem in home.items())
@@ -170,29 +161,20 @@ def _package(course):
     return {name: text for name, text in texts.items() if text} | {"__init__.py": PACKAGE % table}
 
 
-def _refuse_imports(lesson, home, answers, whole):
-    """Refuse what a lesson imports from fromscratch or lessonkit.mine in another form, or not from an earlier lesson.
+def _refuse_imports(lesson, home):
+    """Refuse an import from fromscratch or lessonkit.mine that hides what it takes, or is of no earlier lesson.
 
-    home: {name: stem of the lesson that exports it}. answers: those of its items that an exercise makes, as pairs.
-    whole: whether no lesson is broken, since that may export what is in none.
+    A name that no lesson exports is refused by Python. home: {name: stem of the lesson that exports it}.
     """
     for statement, line in imports(lesson).values():
-        imported = re.match(r"(?:import|from) (fromscratch|lessonkit\.mine)\b|from lessonkit import mine\b", statement)
-        if imported is None:
+        if not re.match(r"(?:import|from) (?:fromscratch|lessonkit\.mine)\b|from lessonkit import mine\b", statement):
             continue
-        package = imported[1] or "lessonkit.mine"
-        if not statement.startswith(f"from {package} import"):
-            lesson.fail(line, f"'{statement}' hides what it uses. Write 'from {package} import' and the names.")
-        name = statement.split()[3]
-        if name not in home:
-            if whole:
-                lesson.fail(line, f"no lesson exports {name!r}. Correct the name, or export it in an earlier lesson.")
-            continue
-        if home[name][:2] >= lesson.number:
+        _, package, _, name, *_ = [*statement.split(), "", ""]
+        if package not in ("fromscratch", "lessonkit.mine") or statement.startswith("import"):
+            lesson.fail(line, f"'{statement}' hides what it uses. Write 'from fromscratch import' and the names.")
+        if home.get(name, "")[:2] >= lesson.number:
             lesson.fail(
                 line,
                 f"{name!r} is exported by lesson {home[name][:2]}, which is not an earlier one. "
                 "Define it here, or export it earlier.",
             )
-        if package == "lessonkit.mine" and (name, home[name]) not in answers:
-            lesson.fail(line, f"no exercise makes {name!r}, so no learner has one. Import it from fromscratch.")

@@ -8,26 +8,9 @@ their own, lessonkit.mine and lessonkit.check take the course's from fromscratch
 neither imports the other while it is loaded itself: lessonkit asks for a name of fromscratch when a learner does.
 """
 
-import importlib
-
-from lessonkit import attempts, places, shown
+from lessonkit import attempts, shown
 
 __all__ = ["show"]
-
-
-def _after_the_first_cell():
-    """Let a learner's kernel bring back what was kept from its lesson, when the cell that has imported this ends."""
-    if places.work() is None or not shown.in_notebook():
-        return
-    from IPython import get_ipython
-
-    shell = get_ipython()
-
-    def once(result):
-        shell.events.unregister("post_run_cell", once)
-        importlib.import_module("lessonkit.mine").bring_back(shell.user_ns)
-
-    shell.events.register("post_run_cell", once)
 
 
 def __getattr__(name):
@@ -40,4 +23,3 @@ def __getattr__(name):
 
 shown.install()
 attempts.install()
-_after_the_first_cell()

@@ -109,7 +109,18 @@ def say(text):
                 f"The text names the record {name} and does not say how many runs it has. End it with "
                 f"{{{name}:again}}, or say {{{name}:runs}}."
             )
-    return NAMED.sub(lambda found: _said(*found.groups()) if _is_named(found) else found[0], text)
+    return NAMED.sub(lambda found: _replaced(found) if _is_named(found) else found[0], text)
+
+
+def _replaced(found):
+    try:
+        return _said(*found.groups())
+    except (LookupError, TypeError, ValueError):
+        head = read(found[1])
+        raise EvidenceError(
+            f"{found[0]} names nothing. {found[1]} shows {', '.join(head['shows'])}, and its grid is {head['grid']}; "
+            "lessonkit/evidence.py says how a number is named."
+        ) from None
 
 
 def _is_named(found):
@@ -124,17 +135,12 @@ def named(text):
 
 def _said(name, point, key, at, form):
     head, form = read(name), form or "mean"
-    rows = _selected(name, head, point)
+    rows = _selected(head, point)
     if key is None:
-        if form == "n":
-            return str(len(rows))
-        if form == "runs":
-            return _runs(head)
-        if form == "again":
-            minutes = round(head["seconds"] * len(head["results"]) / 60)
-            time = f"about {minutes} min" if minutes else "less than a minute"
-            return f"{_runs(head).capitalize()}: `make runs ARGS={name}` repeats them in {time}."
-        raise EvidenceError(f"{{{name}:{form}}} is not known. Expected {name}:n, {name}:runs, {name}:again, or a key.")
+        minutes = round(head["seconds"] * len(head["results"]) / 60)
+        time = f"about {minutes} min" if minutes else "less than a minute"
+        again = f"{_runs(head).capitalize()}: `make runs ARGS={name}` repeats them in {time}."
+        return {"n": str(len(rows)), "runs": _runs(head), "again": again}[form]
     values = _values(name, head, rows, key, at)
     condition = CONDITION.fullmatch(form)
     if condition or form == "count":
@@ -142,10 +148,6 @@ def _said(name, point, key, at, form):
         return str(sum(holds(value, float(condition[2]) if condition else 0) for value in values))
     kind, _, digits = form.partition(" ")
     shown, _, unit = head["shows"][key].partition(" ")
-    if kind not in (*ONE, "range", "each"):
-        raise EvidenceError(
-            f"{{{name}.{key}:{form}}}: {kind!r} is not known. Expected {', '.join(ONE)}, range, each or count."
-        )
     numbers = [min(values), max(values)] if kind == "range" else values if kind == "each" else [ONE[kind](values)]
     texts = [_number(number, digits or shown) for number in numbers]
     joined = " to ".join(dict.fromkeys(texts)) if kind == "range" else ", ".join(texts)
@@ -157,29 +159,23 @@ def _number(value, digits):
     return "0" if not text.strip("-0.") and "e" not in text else text.replace("-", "−")
 
 
-def _selected(name, head, point):
+def _selected(head, point):
     """Return the results at a point of the grid: "post, GPT-2" names a value of each argument, * all of them."""
-    if point is None:
-        return head["results"]
-    wanted, grid = [part.strip() for part in point.split(",")], head["grid"]
-    if len(wanted) != len(grid):
-        raise EvidenceError(f"{name}[{point}] names {len(wanted)} values; its grid has {len(grid)}: {', '.join(grid)}.")
-    for part, (argument, values) in zip(wanted, grid.items(), strict=True):
-        if part not in ("*", *map(str, values)):
-            raise EvidenceError(f"{name}[{point}]: {argument} is never {part!r}. Expected one of {values}, or *.")
+    wanted = [part.strip() for part in point.split(",")] if point else ["*"] * len(head["grid"])
     fits = lambda place: all(part in ("*", str(value)) for part, value in zip(wanted, place.values(), strict=True))
-    every = [place for place in points(grid) for _ in head["seeds"]]
-    return [row for place, row in zip(every, head["results"], strict=True) if fits(place)]
+    every = [place for place in points(head["grid"]) for _ in head["seeds"]]
+    rows = [row for place, row in zip(every, head["results"], strict=True) if fits(place)]
+    if not rows:
+        raise ValueError(point)
+    return rows
 
 
-def _values(name, head, rows, key, at):
-    if key not in head["shows"]:
-        raise EvidenceError(f"{name} holds no {key!r} to show. It shows {', '.join(head['shows'])}.")
-    values = [row[key] for row in rows]
-    if at is not None:
-        values = [value[int(at)] for value in values]
-    if isinstance(values[0], list):
-        raise EvidenceError(f"{name}.{key} is a list of {len(values[0])} numbers. Say which: {name}.{key}[0].")
+def _values(name, head, rows, key, at=None):
+    """Return a number of each row; EvidenceError for a key that a text does not show, and for a list as a whole."""
+    values = [row.get(key) if at is None else row[key][int(at)] for row in rows]
+    if key not in head["shows"] or isinstance(values[0], list):
+        shown = ", ".join(head["shows"])
+        raise EvidenceError(f"{name} holds no number {key!r} to show. It shows {shown}; {key}[0] is one of a list.")
     return values
 
 
@@ -232,7 +228,7 @@ def show(name, *keys, **where):
     if not kept:
         raise EvidenceError(f"{name} has no run with {where}. Its grid is {head['grid']}.")
     seeds, labels = len(head["seeds"]), [_label(name, grid[at], where) for at in kept]
-    columns = {key: _values(name, head, head["results"], key, None) for key in keys}
+    columns = {key: _values(name, head, head["results"], key) for key in keys}
     rows = {key: [column[at * seeds : (at + 1) * seeds] for at in kept] for key, column in columns.items()}
 
     def draw(axes):

@@ -44,22 +44,6 @@ def __getattr__(name):
     return getattr(importlib.import_module(f"fromscratch.{lesson}"), name)
 
 
-def bring_back(space):
-    """Bind what was kept from the lesson whose notebook runs here, as far as names are free in space, the kernel's."""
-    lesson = next((each for each in course.lessons().values() if each.module == places.lesson()), None)
-    back = {}
-    for name in lesson.answers if lesson else ():
-        try:
-            own, _ = (None, "") if name in space else _own(lesson.module, name)
-        except Refused:  # the exercise above says more, and lessons that use it do
-            continue
-        if own is not None:
-            back[name] = own
-    space.update(back)
-    if back:
-        print(f"Back from {places.work().name}/mine: {', '.join(back)} (your answers to lesson {lesson.number}).")
-
-
 def _homes():
     """Return {name: lesson} of what an exercise makes and fromscratch holds."""
     homes, answers = importlib.import_module("fromscratch")._HOME, course.answers()

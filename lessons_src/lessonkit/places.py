@@ -48,8 +48,3 @@ def notebook():
         return {"metadata": saved["metadata"], "cells": saved["cells"]}
     except (KeyError, OSError, ValueError, TypeError):  # no notebook, or one that is being saved just now
         return {"metadata": {}, "cells": []}
-
-
-def lesson():
-    """Return which lesson's notebook this kernel runs ("batchnorm"), "" if none's."""
-    return Path(notebook()["metadata"].get("lesson", {}).get("source", "")).stem[3:]

@@ -53,8 +53,8 @@ def compare(
     Raises ValueError for arguments that cannot work.
     """
     evaluate = evaluate or {}
-    per_epoch, marks = _check(models, seeds, data, epochs, batch_size, drop_last, batches, steps, every)
-    steps, history, states = marks[-1], {}, []
+    per_epoch, marks = _check(models, seeds, data, epochs, batch_size, drop_last, steps, every)
+    steps, history, old = marks[-1], {}, []
     # disable=None: a widget in a notebook, text in a terminal, nothing where stderr is a file or a pipe.
     bar = tqdm(total=len(models) * len(seeds) * steps, unit="step", leave=False, disable=None)
     with bar, torch.random.fork_rng(devices=[]):
@@ -64,10 +64,9 @@ def compare(
                 bar.set_description(f"{name}, seed {seed}")
                 torch.manual_seed(seed)
                 model = make()
-                trains = isinstance(model, torch.nn.Module) and any(p.requires_grad for p in model.parameters())
-                _need(trains, f"models[{name!r}]()", model, "a module with parameters. Does its function return it?")
-                _need(model not in states, f"models[{name!r}]()", "an old model", "a new one: make it in the function.")
-                states.append(model)
+                fresh = isinstance(model, torch.nn.Module) and model not in old
+                _need(fresh, f"models[{name!r}]()", model, "a new module. Does its function make one and return it?")
+                old.append(model)
                 # Another seed than the model's: batches that are drawn would repeat the numbers in its weights.
                 generator = torch.Generator().manual_seed(1_000_000 + seed)
                 stream = _stream(data, batch_size, per_epoch, batches, generator)
@@ -143,19 +142,15 @@ def table(history, column, digits=1):
         print(f"{name:<{max(map(len, history))}}  {text}  n = {n}{lost} (step {columns['step'][-1]})")
 
 
-def _check(models, seeds, data, epochs, batch_size, drop_last, batches, steps, every):
+def _check(models, seeds, data, epochs, batch_size, drop_last, steps, every):
     """Raise ValueError for what cannot work; return the batches in an epoch, and the steps to evaluate after."""
     for name, make in models.items():
-        function = callable(make) and not isinstance(make, torch.nn.Module)
+        function = not isinstance(make, torch.nn.Module)
         _need(function, f"models[{name!r}]", make, "a function that makes a fresh model: write lambda: in front of it.")
-    whole = {seed for seed in seeds if isinstance(seed, int) and seed >= 0} if hasattr(seeds, "__len__") else ()
-    _need(whole and len(whole) == len(seeds), "seeds", seeds, "different whole numbers, like range(4) for four runs.")
-    sources = {"data": data, "epochs": epochs, "batches": batches, "steps": steps}
-    named = [key for key, value in sources.items() if value is not None]
-    pair = named in (["data", "epochs"], ["batches", "steps"])
-    _need(pair, "The source of batches", named, "data and epochs, or batches and steps: one pair, whole.")
-    for key, value in {"epochs": epochs, "batch_size": batch_size, "steps": steps, "every": every}.items():
-        _need(value is None or isinstance(value, int) and value > 0, key, value, "a whole number, at least 1.")
+    several = hasattr(seeds, "__len__") and 0 < len(seeds) == len(set(seeds))
+    _need(several, "seeds", seeds, "different whole numbers, like range(4) for four runs.")
+    needed = (epochs, batch_size) if data is not None else (steps,)
+    _need(all(needed), "The length of a run", needed, "data with epochs, or batches with steps, all of them above 0.")
     per_epoch = steps
     if data is not None:
         N = len(data[0])

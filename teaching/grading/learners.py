@@ -27,10 +27,8 @@ def handed_in(folder, lesson):
 
     A learner is a file (NAME.ipynb, NAME_ and the lesson's stem) or a folder with notebooks anywhere in it.
     """
-    if not folder.is_dir():
-        raise GradingError(f"{folder} is no folder. Name the one that holds the submissions: IN=submitted.")
     handed = {}
-    for path in sorted(folder.iterdir()):
+    for path in sorted(folder.glob("*")):
         if path.name.startswith((".", "__")) or path.is_symlink() or not (path.is_dir() or path.suffix == ".ipynb"):
             continue
         submitted = _whatever_is_in(path, lesson) if path.is_dir() else _from_file(path, lesson)
@@ -39,7 +37,7 @@ def handed_in(folder, lesson):
             submitted = replace(submitted, learner=printable(path.name), remarks=(*submitted.remarks, remark))
         handed[submitted.learner] = submitted
     if not handed:
-        raise GradingError(f"{folder} holds no notebook and no folder of a learner. Name the one that does: IN=...")
+        raise GradingError(f"{folder} holds no notebook and no folder of a learner. Name one that does: IN=submitted.")
     return sorted(handed.values(), key=lambda submitted: in_order(submitted.learner))
 
 

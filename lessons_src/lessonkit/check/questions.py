@@ -42,8 +42,7 @@ def values(answer, name, expected, causes, tolerance=None):
         slips = causes.get(key, {})
         like = [other for other in slips if _equal(answer[key], other, tolerance)]
         number = _as_number(answer[key])
-        nearest = lambda other: abs(other - number) if isinstance(other, float) and isinstance(number, (int, float)) else 0
-        why = slips[min(like, key=nearest)] if like else None
+        why = slips[min(like, key=lambda other: abs(other - number) if len(like) > 1 else 0)] if like else None
         message = f"{key}: {plain_value(answer[key])} is not right.{so_far}"
         reject(message, why or _form(answer[key], expected, key, slips))
     accept(f"Right: all {len(expected)} answers.")

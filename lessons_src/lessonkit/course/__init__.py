@@ -77,7 +77,7 @@ class Question:
 
 @dataclass
 class Code:
-    """A code cell. folded: JupyterLab shows its outputs only. pictures: how many it draws.
+    """A code cell. folded: JupyterLab shows its outputs only.
 
     outputs: texts, and pictures as objects, in order; [] unless somebody has read them, see teaching.material.
     """
@@ -87,7 +87,6 @@ class Code:
     outputs: list = field(default_factory=list)
     folded: bool = False
     tags: list = field(default_factory=list)
-    pictures: int = 0
 
     @property
     def solved(self):

@@ -46,7 +46,7 @@ def lines(
     colors: {name: method or colour}. size: inches without the title.
     A value that is not finite leaves a gap; a curve that ends so is marked and called "diverges". On a logarithmic
     axis zero is a gap too, and a curve that ends there "reaches 0".
-    Raises ValueError for lengths that differ, nothing finite to draw, negative values on a log axis.
+    Raises ValueError for nothing finite to draw, and for negative values on a log axis.
     """
     part = _Lines(x_values, curves, xlog, ylog, ylim, href, markers, dots)
     return _publish({"": part}, x, [y], colors, size or (WIDTH, 3.1), words)
@@ -114,8 +114,6 @@ class _Lines:
     def _curve(self, name, values):
         """(mean, sd or None, runs, the word for how it ends) of one curve; what cannot be drawn is nan."""
         runs = np.asarray(_plain(values), dtype=float)
-        if runs.ndim not in (1, 2) or runs.shape[-1] != len(self.x):
-            raise ValueError(f"{name!r} has shape {runs.shape}; expected ({len(self.x)},), or (runs, {len(self.x)}).")
         if self.ylog and (runs < 0).any():
             raise ValueError(f"{name!r} holds {np.nanmin(runs):g}, below zero. Leave ylog out, or pass |y|.")
         runs = np.atleast_2d(np.where(np.isfinite(runs), runs, np.nan))

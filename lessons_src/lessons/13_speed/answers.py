@@ -179,7 +179,7 @@ ANSWERS = {
                 instead(
                     _mended_statistics, "row = F.pad(x, (0, width - D)).clamp(-1e30, 1e30)"
                 ),
-                "nan and inf",
+                "a finite variance",
             ),
             "no keepdim": (lambda x, width: (x.mean(-1), x.var(-1, correction=0)), "shape"),
         },

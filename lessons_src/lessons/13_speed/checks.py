@@ -505,6 +505,14 @@ mended_statistics = exercise(
     ],
     [
         Probe(
+            "a row with inf in it, width 8",
+            lambda answer: {
+                "a finite variance": bool(answer(numbers([1, torch.inf, 4]), 8)[1].isfinite())
+            },
+        )
+    ],
+    [
+        Probe(
             "a width for which no memory is large enough",
             refusing(lambda answer: answer(draw(1364, 3, 5), 2**60)),
             why="The patient is a kernel that reads width numbers at once, of which D exist. Mend that, with width.",

@@ -783,7 +783,7 @@ def mended_statistics(x, width):
 
     Example: the row (1, 2, 3) with width 4 gives 2 and 2/3.
     Returns (mean, var), both (..., 1); gradients flow through. No number beyond a row's end may
-    count, and each of the row must, also nan. Far from zero float32 keeps its digits.
+    count, and each of the row must, also nan and inf. Far from zero float32 keeps its digits.
     """
     ### BEGIN SOLUTION
     D = x.shape[-1]
