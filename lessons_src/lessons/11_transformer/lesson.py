@@ -779,7 +779,7 @@ plot.lines(
 #
 # ### A final norm where it is due
 #
-# What `nn.TransformerEncoder` leaves to you ([section 11.7](#11.8-A-stream-that-grows)), you do here.
+# What `nn.TransformerEncoder` leaves to you ([section 11.8](#11.8-A-stream-that-grows)), you do here.
 
 
 # %% tags=["exercise", "optional"] id="ex-11-4"
