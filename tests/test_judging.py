@@ -380,8 +380,8 @@ RELATED = [  # (check, answer, what is told)
     (LAYER_NORM, lambda x, weight, eps=1e-5: right(x, weight, 1e-3), "It is as if eps were 0.001."),
     (
         LAYER_NORM,
-        instead(right, "centered = wide + mean"),
-        "A right answer gives this if one of its steps reads `wide + mean`",
+        instead(right, "centered = wide + wide.mean(-1, keepdim=True)"),
+        "A right answer gives this if one of its steps reads `wide + wide.mean(-1, keepdim=True)`",
     ),
     (NORM, instead(Layer, "return right(x, -self.weight)"), "Your output is the right one with the other sign."),
     (NORM, instead(Layer, "return right(x, 1 + self.weight)"), "It is as if weight were 1 + weight."),

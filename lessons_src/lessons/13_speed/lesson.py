@@ -266,7 +266,7 @@ for cpu, ms in evidence.timings().items():  # one thread, forward
 #
 # <details><summary>When this holds</summary>
 #
-# The copy is a yardstick, not a law of nature: there are faster ways to move two words ([Deeper](#Stores-past-the-caches)). On 65,536 rows of 64 numbers `F.layer_norm` took more of them, as the second lines say. The x of this lesson takes 17 MB, so that some trips may end in the last cache of the processors that we measured. And where the arithmetic itself is slow, words say too little: a layer with `x.var` moves 10 words instead of 12, and took longer than the seven lines for both passes (the second lines again). PyTorch's `var` runs Welford's update ([lesson 3](03_epsilon.ipynb)), where each step divides and waits for the step before; that is probably why. The spread is the distance from the 10 % to the 90 % quantile, over the median.
+# The copy is a yardstick, not a law of nature: there are faster ways to move two words ([Deeper](#Stores-past-the-caches)). On 65,536 rows of 64 numbers `F.layer_norm` took more of them, as the second lines say. The x of this lesson takes 17 MB, so that some trips may end in the last cache. Our times are without fresh memory ([Deeper](#Three-traps-of-a-timing)); where the seven lines meet it, they take many more copies. And where the arithmetic itself is slow, words say too little: a layer with `x.var` moves 10 words instead of 12, and took longer for both passes (the second lines again). PyTorch's `var` runs Welford's update ([lesson 3](03_epsilon.ipynb)), where each step divides and waits for the step before; that is probably why. The spread is the distance from the 10 % to the 90 % quantile, over the median.
 #
 # </details>
 #
@@ -695,7 +695,7 @@ plot.lines(
 )
 
 # %% [markdown]
-# On these rows of 768 numbers your gradient is the most accurate. With one number, an offset of 100,000 costs three of its seven digits. PyTorch's kernel loses more, probably because it adds up two large numbers that nearly cancel, a multiple of $x$ and a constant.
+# On these rows of 768 numbers your gradient is the most accurate. With one number, an offset of 100,000 costs three of its seven digits. PyTorch's kernel loses more, probably because large numbers nearly cancel in it, above all $\sum h\,x$ and $\mu \sum h$.
 #
 # ## 13.8 The verdict of the stopwatch
 

@@ -746,8 +746,8 @@ plot.lines(
     title="One pass loses digits as the mean outgrows σ",
     x="largest μ²/σ² of a file's 256 features at norm 1",
     y="largest error of norm 1's output",
-    caption=f"{len(order)} files, float32 against float64. (One more is all zeros, with variance "
-    "0.) The three points at the right are short files, which are mostly padding.",
+    caption=f"{len(order)} files, float32 against float64. (One more is all zeros.) At the right "
+    "are three short files, mostly padding. The original's sums are rougher, too.",
     alt="Two clouds of points on logarithmic axes. Over ratios from 50 to 80,000 one pass "
     "rises more than a hundredfold; two passes stay below 1e-5.",
 )
@@ -865,7 +865,7 @@ show("largest difference", gap, digits=6)
 print("one division for all files, the median: labels kept", (same == wanted).sum().item())
 
 # %% [markdown]
-# What remains of norm 2 is one division a file: a **temperature**, as in the softmax of [section 5.3](05_softmax.ipynb#5.3-What-each-of-them-cannot-see), for the part of the logits that depends on the file. And if every file is divided by the same number, nearly all labels stay. But labels say little about a temperature. On the harder files of [section 15.4](#15.4-What-each-convention-is-worth), with σ frozen at the median of the 48, {harder_files[norm 2 frozen].kept:range} of the labels stayed, but scores moved by up to {harder_files[norm 2 frozen].moved:max}; and a divisor ten times too small kept {harder_files[10 times colder].kept:range}, one ten times too large {harder_files[10 times hotter].kept:range}. So the scores, and not the labels, say what this division does.
+# What remains of norm 2 is one division a file: a **temperature**, as in the softmax of [section 5.3](05_softmax.ipynb#5.3-What-each-of-them-cannot-see), for the part of the logits that depends on the file. And if every file is divided by the same number, nearly all labels stay. But labels say little about a temperature. On the harder files of [section 15.4](#15.4-What-each-convention-is-worth), with σ frozen at the median of the 48, {harder_files[norm 2 frozen].kept:range} of the labels stayed, but in {harder_files[norm 2 frozen].moved:count > 0.5} of 8 runs a score moved by more than a half; and a divisor ten times too small kept {harder_files[10 times colder].kept:range}, one ten times too large {harder_files[10 times hotter].kept:range}. So the scores, and not the labels, say what this division does.
 #
 # If norm 1 gives up its σ first (one frozen number a feature) and then norm 2, measured again behind it, {harder_files[both frozen].kept:range} of the labels stay. That is how norms have been taken out of trained language models, one after the other, each time with some training in between: [Heimersheim](https://arxiv.org/abs/2409.13710) (2024), [Baroni et al.](https://arxiv.org/abs/2507.02559) (2025). {harder_files:again}
 #
