@@ -89,9 +89,7 @@ fate = exercise(
     factor = scale
 
     # "dies" and "explodes" have changed places: a factor below 1 makes the signal fade.
-    if power_of_ten < -2:
-        return "explodes"
-    return "dies" if power_of_ten > 2 else "lives"
+    power_of_ten = -depth * math.log10(factor)
 
     # the weight scale is std times the root of the width, not times the width.
     scale = std * width
