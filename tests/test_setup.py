@@ -32,7 +32,7 @@ def test_set_up_stops_with_the_way_out_where_python_or_a_package_is_missing(tmp_
     for python, words in (
         (programs / "old", "is 3.10. Install one of them, and say which: make PYTHON="),
         ("python-of-nowhere", "There is no python-of-nowhere on the PATH. Install Python 3.11 to 3.14"),
-        (programs / "python", "pip could not install requirements.txt, see above. Mend that and run make again."),
+        (programs / "python", "requirements.txt could not be installed, see above. Mend that and run make again."),
     ):
         command = ["make", "lab", f"PYTHON={python}"]
         done = subprocess.run(
