@@ -72,10 +72,6 @@ ANSWERS = {
                 lambda x: F.layer_norm(x, x.shape, eps=0.0),
                 "PyTorch's own layer_norm",
             ),
-            "F.group_norm": (
-                lambda x: F.group_norm(x[None], 1, eps=0.0)[0],
-                "PyTorch's own group_norm",
-            ),
             "a branch on values": (
                 instead(
                     _standardize, "return centered if deviation == 0 else centered / deviation"
@@ -84,14 +80,6 @@ ANSWERS = {
             ),
             "a small spread is none": (
                 instead(_standardize, "return centered / deviation.clamp(min=1e-7)"),
-                "spread 1e-12",
-            ),
-            "wrong for two numbers": (
-                instead(_standardize, "deviation = x.std(correction=int(len(x) == 2))"),
-                "D = 2",
-            ),
-            "always five": (
-                lambda x: centered(x) / (centered(x).square().sum() / 5).sqrt(),
                 "spread 1e-12",
             ),
         },

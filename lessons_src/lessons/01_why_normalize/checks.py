@@ -200,7 +200,7 @@ standardize = exercise(
     # you map x to the range 0 to 1. Asked is mean 0 and standard deviation 1.
     return (x - x.min()) / (x.max() - x.min())
 
-    # you add an eps, or F.layer_norm does. It keeps 0/0 away, and moves every value a little. | It comes in lesson 3, with the vectors that need it; here leave it out.
+    # you add an eps, or F.layer_norm does. It moves every value a little. | Leave it out: it comes in lesson 3, with the vectors that need it.
     deviation = (x.var(correction=0) + 1e-5).sqrt()
     # or
     deviation = x.std(correction=0) + 1e-5

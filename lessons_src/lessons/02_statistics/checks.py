@@ -118,7 +118,6 @@ how_many = quiz(
             3: _REDUCED,
             784: "That is for one image. There are 8.",
             8: "Each pixel has a mean of its own here, not each image.",
-            24: "That is for reducing the pixels. Here the channels are reduced, and the pixels are left.",
         },
     ),
     f=(
@@ -126,7 +125,6 @@ how_many = quiz(
         {
             784: _REDUCED,
             3: "A mean per channel over all images is BatchNorm. Here each image has its own: 8 x 3.",
-            6272: "That is for reducing the channels. Here the pixels are reduced, and the channels are left.",
         },
     ),
 )
@@ -150,9 +148,6 @@ _TIGHT = "Your test allows too little for rounding and epsilon. | Allow 1e-3: at
 _OFF = "a right layer that is 9e-5 off"
 _FAULTS = {  # {what a test lacks that lets a layer pass: the layers}
     "Has your x three axes, and two samples that differ? And is each number compared, whatever its sign?": """
-        # takes one mean and one deviation of the whole tensor, and divides by one number less
-        mean, deviation = x.mean(), x.std()
-
         # takes one mean and one variance of the whole tensor
         mean, deviation = x.mean(), x.std(correction=0)
 
@@ -190,9 +185,6 @@ _FAULTS = {  # {what a test lacks that lets a layer pass: the layers}
 
         # changes nothing
         return x
-
-        # has a bias of -1
-        return y - 1
 
         # has a bias of 0.1
         return y + 0.1
@@ -239,16 +231,10 @@ is_layer_norm = judging(
     # y.var(-1) divides by D - 1, so your test refuses the right layer and accepts the one that divides by D - 1.
     return bool(y.mean(-1).abs().max() < 1e-3 and (y.var(-1) - 1).abs().max() < 1e-3)
 
-    # a mean of 0 and a variance of 1 are left if all signs change. | Compare the values with F.layer_norm's.
-    return bool(y.mean(-1).abs().max() < 1e-3 and (y.var(-1, correction=0) - 1).abs().max() < 1e-3)
-
     # your test compares with something other than LayerNorm over the last axis. | F.layer_norm(x, x.shape[-1:]).
     y, expected = layer(x), F.layer_norm(x, x.shape[1:])
     # or
     y, expected = layer(x), F.layer_norm(x, x.shape)
-
-    # your test does not look at every number. | Take the largest difference: .abs().max().
-    return bool((y - expected).abs().mean() < 0.1)
 
     # your answer has a verdict for each number. | Take them together: .all().
     return (y - expected).abs() < 1e-3

@@ -55,11 +55,6 @@ ANSWERS = {
                 instead(_normalize, "return (x - mean) / torch.sqrt(var + max(eps, 1e-20))"),
                 "eps = 0",
             ),
-            "no default": (lambda x, eps: _normalize(x, eps), "raised TypeError"),
-            "flattens by view": (
-                lambda x, eps=1e-5: _normalize(x.view(-1, x.shape[-1]), eps).view(x.shape),
-                "view size",
-            ),
         },
     },
     "eps_on_paper": {"right": {"numbers": {"variance": 0.25, "eps": 32, "double": 0.64}}},

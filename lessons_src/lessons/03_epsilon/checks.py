@@ -207,7 +207,6 @@ normalize_half = exercise(
     _half,
     # tiny rows first: there a larger eps shows in the values
     ("float16 rows with sigma = 7e-5", _TINY, _HALF),
-    ("a float16 row of zeros", numbers([0.0] * 8).half(), _HALF),
     # x - mean reaches 98,256 here, more than float16 can hold, and the result is 1.73 at most
     (
         "a float16 row of 65504 and three times -65504",
@@ -221,7 +220,6 @@ normalize_half = exercise(
         numbers(_QUARTERS).bfloat16(),
         {"tolerance": 1e-2, "gradient": False},
     ),
-    ("float16 rows with eps = 0.25", draw(52, 3, 8).half(), {"eps": 0.25} | _HALF),
     ("bfloat16 rows", draw(53, 3, 8).bfloat16(), {"tolerance": 2e-2}),
     ("float16 rows of one number", numbers([2], [-0.5]).half(), _HALF),
     (

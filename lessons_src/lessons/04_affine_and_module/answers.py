@@ -64,16 +64,6 @@ def by_expression(state):
     return new
 
 
-def by_popping(state):
-    new = dict(state)
-    for name in state:
-        if name == "gain" or name.endswith(".gain"):
-            new[name[: -len("gain")] + "weight"] = new.pop(name) + 1.0
-        elif name == "offset" or name.endswith(".offset"):
-            new[name[: -len("offset")] + "bias"] = new.pop(name)
-    return new
-
-
 ANSWERS = {
     "folded": {"right": {"lists": {"o_1": [2, 12], "o_2": [4, -3], "b": [2, 4]}}},
     "layer_norm": {
@@ -146,11 +136,7 @@ ANSWERS = {
         },
     },
     "translated": {
-        "right": {
-            "by rpartition": by_rpartition,
-            "a regular expression": by_expression,
-            "popping": by_popping,
-        },
+        "right": {"by rpartition": by_rpartition, "a regular expression": by_expression},
         "wrong": {
             "state emptied": (
                 lambda state: by_rpartition({n: state.pop(n) for n in list(state)}),

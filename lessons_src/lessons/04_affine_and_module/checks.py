@@ -323,7 +323,7 @@ layer_norm = exercise(
     # float16 is not widened: squares over 65,504 overflow in it. | Compute in float32, and go back to x's dtype at the end.
     z = x.float() if x.dtype == torch.bfloat16 else x
 
-    # half precision is rounded on the way: the centered row, or x_hat before gain and bias. | Make x float32 at the start, bfloat16 as well as float16, and go back to x's dtype once, at the end.
+    # half precision is rounded on the way: the centered row, or x_hat before gain and bias. | Make x float32 at the start, and go back to x's dtype once, at the end.
     z = x
 
     # the result stays float32. | Behind x = x.float(), x.dtype is float32: give the wide x another name.
@@ -492,7 +492,7 @@ layer_norm_module = exercise(
     # nn.Parameter wraps a tensor, and got something else, the sizes perhaps. | nn.Parameter(torch.empty(self.normalized_shape, device=device, dtype=dtype)).
     parameter = nn.Parameter(self.normalized_shape)
 
-    # the sizes are read off x, so that the layer does not know what it normalizes, and without parameters takes any x. | Hand on self.normalized_shape.
+    # the sizes are read off x, so that the layer, without parameters, takes any x. | Hand on self.normalized_shape.
     def forward(self, x):
         return layer_norm(x, x.shape[-1:], self.weight, self.bias, self.eps)
 
@@ -601,7 +601,7 @@ translated = exercise(
     # the gains are as they were stored. OldNorm multiplies by 1 + gain, and nn.LayerNorm by weight: what was stored as 0 must become 1.
     new_gain = tensor
 
-    # the gains are read as the logarithm of the factor. At a gain of 3 the old layer's output is 4 times x_hat: its factor is 1 + gain.
+    # the gains are read as logarithms. At a gain of 3 the old layer's output is 4 times x_hat: its factor is 1 + gain.
     new_gain = tensor.exp()
 
     # 1 is added to the offsets, too. They are added to x_hat as they are.
@@ -610,13 +610,12 @@ translated = exercise(
     # weight and bias are swapped: the gain becomes the weight, the offset the bias.
     names = {"gain": "bias", "offset": "weight"}
 
-    # a name is changed that only contains the words. | Look at the last part of a name, after its last dot.
+    # a name is changed that only contains the words, or in more places than its end. | Look at the last part of a name, after its last dot.
+    new_key = key.replace(last, names[last])
+    # or
     return {k.replace("gain", "weight").replace("offset", "bias"): 1 + t if "gain" in k else t for k, t in state.items()}
     # or
     return {k.replace("gain", "weight").replace("offset", "bias"): 1 + t if k.endswith("gain") else t for k, t in state.items()}
-
-    # replace changes the word wherever it stands in a name, as in "again.gain", and not only at its end. | place + dot + "weight".
-    new_key = key.replace(last, names[last])
 
     # a name is changed that only ends in the word: "regain" ends in gain, and its last part is not "gain". | Look at what is behind the last dot.
     place, dot, last = next(((key[: -len(name)], "", name) for name in names if key.endswith(name)), ("", "", key))

@@ -49,7 +49,6 @@ ANSWERS = {
             "log-softmax": (lambda x: F.log_softmax(x, -1).exp(), "PyTorch's own log_softmax"),
             "a limit at 100,000": (lambda x: _softmax(x.clamp(-1e5, 1e5)), "-300000"),
             "small shares are 0": (lambda x: _softmax(x) * (_softmax(x) > 1e-12), "0, -60"),
-            "softmin": (lambda x: F.softmin(-x, dim=-1), "PyTorch's own softmin"),
         },
     },
     "shift_and_scale": {

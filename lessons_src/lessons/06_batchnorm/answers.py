@@ -1,6 +1,5 @@
 """Answers to the exercises of lesson 6."""
 
-import torch
 from torch import nn
 
 from lessonkit.check.declare import instead
@@ -15,17 +14,8 @@ def all_axes_but_1(x):
     return x.mean(axes), x.var(axes, correction=0)
 
 
-def channel_by_channel(x):
-    pairs = [torch.var_mean(x[:, c], correction=0) for c in range(x.shape[1])]
-    return [torch.stack([mean for _, mean in pairs]), torch.stack([var for var, _ in pairs])]
-
-
 ANSWERS["channel_stats"] = {
-    "right": {
-        "the course's own": _channel_stats,
-        "all axes but 1": all_axes_but_1,
-        "a loop, a list": channel_by_channel,
-    },
+    "right": {"the course's own": _channel_stats, "all axes but 1": all_axes_but_1},
     "wrong": {
         "nan in all channels": (
             lambda x: [s + 0 * x.sum() for s in all_axes_but_1(x)],
@@ -47,21 +37,8 @@ class Rebound(_Running):
         ).detach()
 
 
-class InPlace(_Running):
-    @torch.no_grad()
-    def update(self, mean, var, n):
-        self.num_batches_tracked += 1
-        m = 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
-        self.running_mean.mul_(1 - m).add_(m * mean)
-        self.running_var.mul_(1 - m).add_(m * (n / (n - 1)) * var)
-
-
 ANSWERS["running_statistics"] = {
-    "right": {
-        "copy_": _Running,
-        "new tensors, detach": Rebound,
-        "in place, decorator": InPlace,
-    },
+    "right": {"copy_": _Running, "new tensors, detach": Rebound},
     "wrong": {
         "nothing in eval()": (
             instead(_Running, "m = self.momentum * self.training"),
@@ -84,43 +61,6 @@ class Rsqrt(_Layer):
         return y if self.weight is None else y * self.weight.view(shape) + self.bias.view(shape)
 
 
-class ChannelsLast(_Layer):
-    """Rows of channels, statistics of its own and no update()."""
-
-    def forward(self, x):
-        if x.dim() == 3:
-            return (
-                self.rows(x.transpose(1, 2).flatten(0, 1))
-                .view(len(x), -1, x.shape[1])
-                .transpose(1, 2)
-            )
-        if x.dim() != 2:
-            raise ValueError(f"2 or 3 axes, not {x.dim()}")
-        return self.rows(x)
-
-    def rows(self, x):
-        if (self.training or self.running_mean is None) and len(x) == 1:
-            raise ValueError("one row")
-        if self.training and self.running_mean is not None:
-            self.num_batches_tracked.add_(1)
-            m = (
-                self.momentum
-                if self.momentum is not None
-                else 1 / float(self.num_batches_tracked)
-            )
-            with torch.no_grad():
-                self.running_mean.lerp_(x.mean(0), m)
-                self.running_var.lerp_(x.var(0), m)
-        if self.training or self.running_mean is None:
-            mean, var = x.mean(0), x.var(0, correction=0)
-        else:
-            mean, var = self.running_mean, self.running_var
-        x_hat = (x - mean) / (var + self.eps) ** 0.5
-        return (
-            torch.addcmul(self.bias, x_hat, self.weight) if self.weight is not None else x_hat
-        )
-
-
 BIASED_IN_GRAPH = instead(
     _Running,
     """
@@ -137,7 +77,7 @@ TEXTBOOK = type(
 )
 
 ANSWERS["batch_norm"] = {
-    "right": {"step by step": _Layer, "rsqrt, detach": Rsqrt, "channels last": ChannelsLast},
+    "right": {"step by step": _Layer, "rsqrt, detach": Rsqrt},
     "wrong": {
         "nn.BatchNorm1d": (nn.BatchNorm1d, "PyTorch's own batch_norm made them"),
         "everything at once": (TEXTBOOK, "Ask self.training: train() under no_grad()"),

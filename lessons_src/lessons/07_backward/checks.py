@@ -231,7 +231,7 @@ layer_norm_backward = exercise(
     # or
     dweight = (dy * (x - mean)).sum_to_size(weight.shape)
 
-    # where x is a single row, there is no axis to sum over, and a sum over an empty tuple of axes sums everything. | sum_to_size(weight.shape) sums over the axes that weight does not have.
+    # in a single row there is no axis to sum over, and a sum over an empty tuple of axes sums everything. | sum_to_size(weight.shape) sums over the right axes.
     dweight = (dy * x_hat).sum(tuple(range(dy.dim() - 1)))
     """,
 )
@@ -486,9 +486,6 @@ layer_norm_function = exercise(
 
     # mean and rstd are swapped. | layer_norm_backward(dy, x, mean, rstd, weight).
     return *layer_norm_backward(dy, x, rstd, mean, weight), None
-
-    # dy and x are swapped. | layer_norm_backward(dy, x, mean, rstd, weight).
-    return *layer_norm_backward(x, dy, mean, rstd, weight), None
 
     # backward uses eps = 1e-5 instead of ctx.eps.
     rstd = torch.rsqrt(var + 1e-5)

@@ -61,10 +61,7 @@ ANSWERS = {
             "lists": MOVES,
             "float32": {name: torch.tensor(value) for name, value in MOVES.items()},
         },
-        "wrong": {
-            "a list of three": (MOVES | {"projected": [7, 1, -1]}, "projected"),
-            "a row alone": ([7, 1, -1, -7], "takes a dictionary"),
-        },
+        "wrong": {"a list of three": (MOVES | {"projected": [7, 1, -1]}, "projected")},
     },
     "rms_norm_module": {
         "right": {

@@ -180,9 +180,6 @@ rms_norm_module = exercise(
     # that is the square of the mean. | Square first.
     y = wide / torch.sqrt(wide.mean(axes, keepdim=True) ** 2 + eps)
 
-    # you multiply by the root of (mean square + eps). | Divide by torch.sqrt, or multiply by torch.rsqrt.
-    y = wide * torch.sqrt((wide * wide).mean(axes, keepdim=True) + eps)
-
     # brackets are missing: eps is added to the quotient, not to the mean square.
     y = wide / torch.sqrt((wide * wide).mean(axes, keepdim=True)) + eps
 
@@ -199,15 +196,6 @@ rms_norm_module = exercise(
 
     # all axes are reduced at once. | mean() needs axes and keepdim=True.
     y = wide / torch.sqrt((wide * wide).mean() + eps)
-
-    # the gain is not used. | Multiply by self.weight where there is one.
-    y = y
-
-    # self.weight is None without elementwise_affine. | Multiply only if there is a gain.
-    y = y * self.weight
-
-    # self.eps is None unless somebody gave one. | Take torch.finfo(wide.dtype).eps then.
-    eps = self.eps
 
     # with eps=None you use a number of your own. It is the machine epsilon of the type that is computed in. | torch.finfo(wide.dtype).eps.
     eps = 1e-6 if self.eps is None else self.eps
@@ -408,23 +396,17 @@ mended_tokens = exercise(
     [Probe("four random samples", _reached, reads=_read_reached)],
     [Probe("float32 features that are all 0 (x of shape (40, 2), E = 7)", _at_zero)],
     tried="values of each feature, samples alone, other features, mean and mean square, gradients",
-    wrong=f"""
+    wrong="""
     # x has no axis for the E numbers yet: x.unsqueeze(-1) is (B, K, 1), and times (K, E) it becomes (B, K, E).
     column = x
-    # or
-    return x @ weight + bias
 
     # F.layer_norm multiplies by a weight and adds a bias after the norm. Here both make the row that goes in.
     return F.layer_norm(row, weight.shape[-1:], weight, bias)
 
     # nothing of the feature is left. One number minus its own mean is 0, and what is added to all numbers of a row goes with the mean.
-    column = F.layer_norm(x.unsqueeze(-1), (1,))
-    # or
     row = column + bias
 
     # only the sign of the feature is left: RMSNorm of one number and LayerNorm of two are signs, and LN(a w) = LN(w) for a > 0. | Add the bias before you normalize.
-    column = F.rms_norm(x.unsqueeze(-1), (1,))
-    # or
     row = column * weight
     # or
     row = (column + 1) * weight
@@ -432,15 +414,8 @@ mended_tokens = exercise(
     # is the sign lost, so that x and -x give the same?
     column = x.unsqueeze(-1).abs()
 
-    # {_FLAT}
-    column = x.unsqueeze(-1).relu()
-    # or
-    column = F.hardshrink(x.unsqueeze(-1), 0.01)
-
     # the token of a feature depends on other features: something is reduced over axis K. Treat each by itself.
     column = F.layer_norm(x, x.shape[-1:]).unsqueeze(-1)
-    # or
-    return F.layer_norm(row, row.shape[1:])
 
     # the tokens of a sample depend on the other samples (statistics over axis 0 do that) or on chance.
     column = ((x - x.mean(0)) / torch.sqrt(x.var(0, correction=0) + 1e-5)).unsqueeze(-1)
@@ -449,8 +424,6 @@ mended_tokens = exercise(
 
     # the tokens are not normalized to mean 0 and mean square 1. | Normalize last, over the E numbers of each token, without a gain after it.
     return row
-    # or
-    return F.layer_norm(row, weight.shape[-1:]) * weight
 
     # RMSNorm takes no mean away, and the tokens are to have none.
     return F.rms_norm(row, weight.shape[-1:])

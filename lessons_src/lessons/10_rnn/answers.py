@@ -16,30 +16,7 @@ def step_by_hand(x, h, W, U, weight, bias):
     return (c / torch.sqrt((c * c).mean(-1, keepdim=True) + 1e-5) * weight + bias).tanh()
 
 
-def step_one_product(x, h, W, U, weight, bias):
-    a = torch.cat([x, h], -1) @ torch.cat([W, U], -1).T
-    return torch.tanh(F.layer_norm(a, a.shape[-1:], weight, bias))
-
-
 # ---- the cells
-class GRUTwoProducts(_GRU):
-    def from_input(self, x):
-        H = self.hidden_size
-        gates, new = (
-            self.gates_ih(x @ self.weight_ih[: 2 * H].T),
-            self.new_ih(x @ self.weight_ih[2 * H :].T),
-        )
-        return torch.cat((gates, new), dim=-1)
-
-    def step(self, part, h):
-        H = self.hidden_size
-        U_gates, U_new = self.weight_hh.split([2 * H, H])
-        x_r, x_z, x_n = part.chunk(3, -1)
-        h_r, h_z = self.gates_hh(h @ U_gates.T).chunk(2, -1)
-        n = ((x_r + h_r).sigmoid() * self.new_hh(h @ U_new.T) + x_n).tanh()
-        return torch.lerp(n, h, (x_z + h_z).sigmoid())
-
-
 def in_gru_step(line):
     return instead(_GRU, f"def step(self, part, h):\n    {line}")
 
@@ -76,15 +53,6 @@ class LSTMWithoutForgetBias(_LSTM):
 
 
 # ---- the clinic
-class StepByStep(_Tagger):
-    def forward(self, x):
-        scores, state = [], None
-        for x_t in x.split(1, dim=1):
-            y, state = self.rnn(x_t, state)
-            scores.append(self.norm(y))
-        return torch.cat(scores, dim=1)
-
-
 class Transposed(nn.Module):
     def __init__(self, input_size, hidden_size):
         super().__init__()
@@ -118,7 +86,6 @@ ANSWERS = {
         "right": {
             "the lesson's": _step,
             "by hand": step_by_hand,
-            "one product": step_one_product,
             "state first": step_state_first,
         },
         "wrong": {
@@ -129,11 +96,7 @@ ANSWERS = {
         },
     },
     "gru_cell": {
-        "right": {
-            "the lesson's": _GRU,
-            "two products": GRUTwoProducts,
-            "in one": in_gru_step("return n + z * (h - n)"),
-        },
+        "right": {"the lesson's": _GRU, "in one": in_gru_step("return n + z * (h - n)")},
         "wrong": {
             "detached": (
                 in_gru_step("rows = F.linear(h.detach(), self.weight_hh)"),
@@ -165,7 +128,7 @@ ANSWERS = {
         }
     },
     "mended_tagger": {
-        "right": {"batch_first": _Tagger, "transposed": Transposed, "step by step": StepByStep},
+        "right": {"batch_first": _Tagger, "transposed": Transposed},
         "wrong": {
             "the example's width": (
                 instead(_Tagger, "self.norm = nn.LayerNorm(6)"),

@@ -261,10 +261,6 @@ lstm_cell = _cell(
     def step(self, part, state):
         return self.norm_c(torch.sigmoid(o) * torch.tanh(c)), c
 
-    # state is (h, c), and h and c have changed places. | h, c = state.
-    def step(self, part, state):
-        c, h = state
-
     # c is not returned. The next step needs both. | return h, c.
     def step(self, part, state):
         return torch.sigmoid(o) * torch.tanh(self.norm_c(c))
@@ -272,9 +268,6 @@ lstm_cell = _cell(
     # the old c is returned. The next step needs the new one.
     def step(self, part, state):
         return torch.sigmoid(o) * torch.tanh(self.norm_c(c)), state[1]
-
-    # chunk(4, 1) cuts axis 1, which is the gates of a matrix only. | The last axis: .chunk(4, -1).
-    i, f, g, o = rows.chunk(4, 1)
 
     # the order of the gates is f, i, o, g, as the paper writes it. PyTorch's is i, f, g, o.
     f, i, o, g = rows.chunk(4, -1)
@@ -435,9 +428,6 @@ mended_tagger = exercise(
     return F.layer_norm(states, states.shape[1:]) * self.norm.weight + self.norm.bias
     # or
     return F.layer_norm(states, states.shape[1:])
-
-    # the output is not normalized any more. | Keep self.norm on what the GRU gives.
-    return states
 
     # the result has the steps first. | Transpose it back, or use batch_first=True.
     self.rnn = nn.GRU(input_size, hidden_size)

@@ -57,7 +57,6 @@ ANSWERS = {
                 "No letter is typed",
             ),
             "another letter": (_FORGETS | {"RMSNorm": "bcefg"}, "Right so far: LayerNorm"),
-            "one missing": ({"LayerNorm": "abcef"}, "takes a dictionary with the keys"),
             "a number": (_FORGETS | {"BatchNorm": 4}, "BatchNorm"),
         },
     },
@@ -76,7 +75,6 @@ ANSWERS = {
                 _Derf,
                 "return torch.addcmul(self.bias, self.weight, torch.erf(self.alpha * x + self.shift))",
             ),
-            "the special module": instead(_Derf, "bent = torch.special.erf(inner)"),
         },
         "wrong": {
             "other names": (OtherNames, "its parameters"),

@@ -184,12 +184,6 @@ derf = exercise(
     use=lambda cls, sizes: cls(sizes["D"]),
     tried="the parameters and their start, one to four axes, copies, gradients",
     wrong="""
-    # the tanh makes it DyT. | Derf takes torch.erf.
-    bent = torch.tanh(inner)
-
-    # the shift is not used.
-    inner = self.alpha * x
-
     # the shift is added after the erf: there it does what the bias does. | Add it to alpha * x.
     inner = self.alpha * x
     bent = torch.erf(inner) + self.shift
@@ -197,33 +191,16 @@ derf = exercise(
     # the shift is multiplied by alpha. | The formula says alpha x + s, not alpha (x + s).
     inner = self.alpha * (x + self.shift)
 
-    # the bias is not used.
-    return self.weight * bent
-
-    # the gain is not used.
-    return bent + self.bias
-
     # the bias is multiplied by the gain. | Multiply first, then add.
     return self.weight * (bent + self.bias)
 
-    # alpha is a number for each feature. It is one number for the layer.
+    # alpha or the shift is a number for each feature. Each is one number for the layer.
     self.alpha = nn.Parameter(torch.full((width,), 0.5))
-
-    # the shift is a number for each feature. It is one number for the layer.
+    # or
     self.shift = nn.Parameter(torch.zeros(width))
-
-    # the gain is one number. It is a number for each feature, and so is the bias.
-    self.weight = nn.Parameter(torch.tensor(1.0))
 
     # super().__init__() must come first, and nn.Parameter takes a tensor. | Write super().__init__(), then nn.Parameter(torch.tensor(0.5)).
     self.alpha = nn.Parameter(0.5)
-
-    # alpha and the shift have an axis of length 1. They are numbers without axes. | Write torch.tensor(0.5), without inner brackets.
-    self.alpha = nn.Parameter(torch.tensor([0.5]))
-    self.shift = nn.Parameter(torch.tensor([0.0]))
-
-    # alpha starts at another number than 0.5.
-    self.alpha = nn.Parameter(torch.tensor(1.0))
 
     # alpha is a plain number, so no optimizer can train it. | Make it an nn.Parameter.
     self.alpha = 0.5
@@ -300,17 +277,14 @@ def _of_three_sizes(seed, *sizes):
 _QUERIES, _KEYS = _of_three_sizes(61, 1.0, 3.0, 30.0), _of_three_sizes(62, 30.0, 1.0, 3.0)
 
 
-def _shapes(dtype):
-    def run(cls):
-        seen = {}
-        for size in ((2, 3, 5, 8), (1, 2, 4, 6), (3, 1, 7, 16)):
-            q, k = draw(63, *size, dtype=dtype), draw(64, *size, dtype=dtype)
-            out = cls(size[-1]).to(dtype)(q, k)
-            shape = (tuple(out.shape), str(out.dtype)) if isinstance(out, torch.Tensor) else out
-            seen[f"shape and dtype for (B, H, T, d) = {size}"] = shape
-        return seen
-
-    return run
+def _shapes(cls):
+    seen = {}
+    for size in ((2, 3, 5, 8), (1, 2, 4, 6), (3, 1, 7, 16)):
+        q, k = (draw(seed, *size, dtype=torch.bfloat16) for seed in (63, 64))
+        out = cls(size[-1]).bfloat16()(q, k)
+        shape = (tuple(out.shape), str(out.dtype)) if isinstance(out, torch.Tensor) else out
+        seen[f"shape and dtype for (B, H, T, d) = {size}"] = shape
+    return seen
 
 
 _moved = lambda part: lambda q, k: [part(t).mul_(-2).add_(5) for t in (q, k)]
@@ -404,14 +378,13 @@ def _trained(cls):
 qk_logits_module = exercise(
     _Logits,
     [
-        Probe("queries and keys of three sizes", _shapes(torch.float32)),
+        Probe("queries and keys of three sizes, in bfloat16", _shapes),
         Probe(
             "a new module, and some queries and keys that change", _steady, reads=_read_steady
         ),
         Probe("a new module", _bound, reads=_read_bound),
         Probe("keys that are the queries", _likes_itself, tolerance=1e-3, reads=_read_itself),
         Probe("a new module after one call", _trained),
-        Probe("a bfloat16 module", _shapes(torch.bfloat16)),
     ],
     of_a_layer(lambda cls: cls(8), _QUERIES.double(), _KEYS.double()),
     tried="other samples, heads and steps, size, the bound, trained gains",
@@ -426,15 +399,9 @@ qk_logits_module = exercise(
     # an optimizer gets nothing to train: the norm is made in forward, at each call, has no gain, or is in a plain list. | Make it in __init__, with a gain, and keep it in self.
     self.norm_q, self.norm_k = None, None
     q_hat, k_hat = nn.LayerNorm(q.shape[-1])(q), nn.LayerNorm(k.shape[-1])(k)
-    # or
-    self.norm_q, self.norm_k = None, None
-    q_hat, k_hat = F.layer_norm(q, q.shape[-1:]), F.layer_norm(k, k.shape[-1:])
 
     # forward does not use norms that __init__ makes, or makes new ones at each call, so no gain is ever trained.
     q_hat, k_hat = F.layer_norm(q, q.shape[-1:]), F.layer_norm(k, k.shape[-1:])
-    # or
-    def forward(self, q, k):
-        self.norm_q, self.norm_k = nn.LayerNorm(q.shape[-1]), nn.LayerNorm(k.shape[-1])
 
     # one of the two norms is not used, so its gains are never trained.
     k_hat = self.norm_q(k)
@@ -451,9 +418,6 @@ qk_logits_module = exercise(
     # without the division by sqrt(d) the bound is d.
     return q_hat @ k_hat.mT
 
-    # the product is divided by the root of another size than d. | d is the last size, q.shape[-1].
-    return q_hat @ k_hat.mT / q.shape[1] ** 0.5
-
     # later words are masked here. The leak is in the norms, so a mask does not heal it. | Return all scores.
     return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).tril()
     # or
@@ -467,10 +431,8 @@ qk_logits_module = exercise(
     # queries and keys have changed places: row i belongs to query i. | Write q @ k.mT.
     return k_hat @ q_hat.mT / q.shape[-1] ** 0.5
 
-    # the shapes do not fit: the keys' last two axes do not change places, or they do before the norm, or the scores are normalized. | Normalize q and k, then write q @ k.mT.
+    # the shapes do not fit: the keys' last two axes change places before the norm or not at all, or the scores are normalized. | Normalize q and k, then write q @ k.mT.
     return q_hat @ k_hat / q.shape[-1] ** 0.5
-    # or
-    return self.norm_q(q @ k.mT / q.shape[-1] ** 0.5)
 
     # the softmax is applied already. | Return the scores.
     return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).softmax(-1)
