@@ -44,7 +44,6 @@ def test_a_new_lesson_passes_the_rules_and_its_checks_are_tested_before_it_is_bu
         ("mean", "A title", "'mean' is not how a lesson is called"),
         (f"{NUMBER}_statistics", "A title", "there is a lesson 'statistics' already"),
         ("02_mean", "A title", "the next one is"),
-        (f"{NUMBER}_mean", " ", f'Write make lesson NEW={NUMBER}_name TITLE="A title".'),
     ],
 )
 def test_what_cannot_be_a_lesson_is_refused_with_the_way_out(stem, title, words):
