@@ -3,8 +3,7 @@
     python -m tests.hunt layer_norm softmax     these exercises, all their right answers that are written out
     python -m tests.hunt                        all of them: some minutes
 
-An accepted change either leaves the function the same or is a hole in the check: a person decides. Not collected by
-pytest.
+An accepted change either leaves the function the same or is a hole in the check: a person decides.
 """
 
 import argparse

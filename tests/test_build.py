@@ -8,7 +8,7 @@ import shutil
 import nbformat
 import pytest
 
-from coursebuild import digest, editions, generated, manifest, notebooks
+from coursebuild import digest, editions, generated, manifest
 from coursebuild.__main__ import main
 from lessonkit import course
 from tests.toy import BEGIN, BUILT, CARD, END, EXPORT, TITLE, build, edit, lesson, project, refused, rendered, whole
@@ -95,20 +95,6 @@ def test_a_wrong_output_is_refused_and_nothing_written(wrong, tmp_path, monkeypa
     monkeypatch.setattr(editions, "execute", execute)
     refused(lambda: editions.build(read), line, what, way_out)
     assert not list(tmp_path.rglob("*.ipynb"))
-
-
-ENDS = {  # what a cell does: (its code, what is said)
-    "hangs": ("import time\ntime.sleep(30)\n", "the cell ran for more than 1 s. Make it smaller."),
-    "dies": ("import os; os._exit(1)\n", "the kernel died in this cell. Look for an exit, or too much memory."),
-}
-
-
-@pytest.mark.parametrize("how", ENDS)
-def test_a_cell_that_hangs_or_kills_its_kernel_is_named_in_one_line(how, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(notebooks, "TIMEOUT", 1 if how == "hangs" else 60)
-    root = project(tmp_path, {"02_tiny": f"{TITLE}# %%\n1\n# %%\n{ENDS[how][0]}# %%\n2\n"})
-    assert main([], root) == 1
-    assert capsys.readouterr() == ("", f"lessons_src/lessons/02_tiny/lesson.py:5: {ENDS[how][1]}\n")
 
 
 # ----------------------------------------------------------------------------------------------------------- staleness

@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 
-from lessonkit import check, course
+from lessonkit import check
 from lessonkit.check.declare import NotYet, YourTurn
 from tests.helpers import all_answers, first_right, misconceptions_of, refusal
 
@@ -111,12 +111,3 @@ def test_no_answer_passes_for_another_exercise_of_its_lesson(lesson):
     ]
     passed += [f"check.{name} takes a number" for name in answers if refusal(name, 3) is None]
     assert not passed, "\n".join([*passed, "If an answer is right for both, name the other check in its right_for."])
-
-
-def test_every_check_has_its_answers_and_all_answers_their_check():
-    asked = {name: lesson.module for name, (lesson, _) in course.checks().items()}
-    answered = {name: lesson for lesson, exercises in all_answers().items() for name in exercises}
-    assert asked == answered, (
-        f"Asked for and not answered, or answered and not asked for: {asked.items() ^ answered.items()}. A check has "
-        "its answers in the answers.py of the lesson that asks for it; is `make notebooks` due?"
-    )

@@ -1,8 +1,6 @@
 """Records: made from evidence.py, put into texts by name, compared with fresh runs, and reproduced today."""
 
 import json
-import math
-import re
 
 import pytest
 import torch
@@ -96,7 +94,7 @@ def test_fresh_runs_are_printed_beside_the_record_and_written_nowhere(toy, capfd
         assert records.main([*arguments], root) == 1 and words in capfd.readouterr().err
 
 
-def test_every_run_is_drawn_and_what_cannot_be_is_named(toy, capsys):
+def test_every_run_is_drawn(toy, capsys):
     root, _ = toy
     records.main([], root)
     capsys.readouterr()
@@ -104,13 +102,6 @@ def test_every_run_is_drawn_and_what_cannot_be_is_named(toy, capsys):
     assert capsys.readouterr().out.startswith("accuracy: 90.5 to 96.5; finds: 0 to 1\nA dot is a run; recorded on ")
     evidence.show("toy", "accuracy", split=3, rate=0.1)
     assert capsys.readouterr().out.startswith("accuracy: 93.5 to 96.5\n")
-    for keys, where, words in (
-        (["loss"], {}, "loss[0] is one of a list"),
-        (["width"], {}, "toy holds no number 'width' to show. It shows accuracy, loss, finds"),
-        (["accuracy"], {"rate": 7}, "toy has no run with {'rate': 7}"),
-    ):
-        with pytest.raises(evidence.EvidenceError, match=re.escape(words)):
-            evidence.show("toy", *keys, **where)
 
 
 def test_one_run_is_repeated_and_compared(toy):
@@ -119,14 +110,6 @@ def test_one_run_is_repeated_and_compared(toy):
     assert records.verify(change("wide / 3", "wide / 3 + 0.009")) == []
     assert records.verify(change("+ HALF", "+ HALF + 0.02"))[0].startswith("accuracy is 90.52 here, and 90.5 in")
     assert "the function returns loss" in records.verify(change('"accuracy": ', '"loss": '))[0]
-
-
-def test_nan_and_infinity_survive(toy):
-    root, change = toy
-    recorder = change("seed * rate", 'float("nan"), float("inf")')
-    records.write(recorder)
-    loss = evidence.load("toy")["loss"][0, 0, 0]
-    assert loss[0].isnan() and loss[1] == math.inf and records.verify(recorder) == []
 
 
 # ---------------------------------------------------------------------------------------------- the course's records

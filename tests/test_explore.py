@@ -89,15 +89,6 @@ def test_python_and_the_module_begin_with_the_same_parameters(name):
     assert set(start) <= set(widget.keys)
 
 
-NO_PARAMETERS = [("row", "x", range(7)), ("row", "gain", [1]), ("block", "over", "D"), ("depth", "scale", 3)]
-
-
-@pytest.mark.parametrize("name, key, value", NO_PARAMETERS)
-def test_what_is_no_parameter_is_refused_with_the_way_out(name, key, value):
-    with pytest.raises(ValueError, match=rf"^{key} of explore.{name} .*; expected .*, for example "):
-        getattr(explore, name)(**{key: value})
-
-
 # ---------------------------------------------------------------------------------- what torch says that they compute
 
 

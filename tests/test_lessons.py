@@ -3,6 +3,7 @@
 import ast
 import builtins
 import functools
+import importlib
 import io
 import itertools
 import json
@@ -16,7 +17,7 @@ import pytest
 from coursebuild import minutes
 from coursebuild.source import blank
 from lessonkit.program import modules, names
-from tests.helpers import EVERY, ROOT, SITTING, SOURCES, known, read, within_budget
+from tests.helpers import EVERY, ROOT, SITTING, SOURCES, all_answers, known, read, within_budget
 
 TEACHING, DEFINITION, TO_WRITE, WIDTH = 12, 30, 10, 96  # lines of code, characters in one
 ENDING = ["Take-away", "On your own", "Further reading"]
@@ -229,9 +230,13 @@ def test_exercises_and_their_cards(path):
 @rule(SOURCES)
 def test_every_exercise_has_its_check_right_below_it(path):
     lesson, cells = known(path), {cell.id: cell for cell in read(path).code()}
+    written = vars(importlib.import_module(f"lessons.{path.name}.checks")).keys() & all_answers()[path.name[3:]].keys()
     for exercise in lesson.exercises:
         if not exercise.checks:
             yield cells[exercise.id], "No cell tagged check stands right below it, or its hint. Add check.NAME(NAME)."
+        for check in exercise.checks:
+            if check.name not in written:
+                yield cells[check.id], f"declare {check.name} = exercise(...) in checks.py, with answers in answers.py"
     for code in lesson.code:
         if "check" in code.tags:
             yield cells[code.id], "A check cell stands right below its exercise, or below its hint. Move it."

@@ -409,12 +409,6 @@ def test_what_goes_wrong_costs_one_sentence_and_nothing_else(sentence, kernel, m
     assert "Kept" in kernel.run(CHECK)
 
 
-@pytest.mark.parametrize("module, name", [(places, "work"), (check, "in_notebook")])
-def test_where_nobody_learns_nothing_is_kept(module, name, kernel, monkeypatch):
-    monkeypatch.setattr(module, name, lambda: None)
-    assert "kept" not in kernel.run(MEAN, CHECK).lower() and not (kernel.folder / "mine").exists()
-
-
 def test_a_learner_is_who_started_a_kernel_in_work_and_nobody_else(tmp_path):
     kit = tmp_path / "lessons_src/lessonkit"
     kit.mkdir(parents=True)

@@ -185,15 +185,3 @@ def test_every_pair_of_methods_can_be_told_apart_and_read_on_white(eyes):
     for first, second in itertools.combinations(seen, 2):
         # 2.3 is just noticeable; the least of Okabe and Ito's own pairs is 17.9
         assert np.linalg.norm(seen[first] - seen[second]) > 14, (first, second)
-
-
-BAD = [  # values, further words, what is said of them
-    ([math.nan] * 8, {}, "'LayerNorm' has no value to draw"),
-    (x8 - 3, {"ylog": True}, "'LayerNorm' holds -3, below zero"),
-]
-
-
-@pytest.mark.parametrize("values, words, message", BAD)
-def test_a_curve_that_cannot_be_drawn_is_named(values, words, message):
-    with pytest.raises(ValueError, match=message):
-        picture("lines", x8, {LN: values}, **words)

@@ -1,12 +1,9 @@
 """Grading: what a notebook is taken for, what it gets, and that no row is ever lost."""
 
 import dataclasses
-import functools
 import os
 import re
-import signal
 import subprocess
-import sys
 
 import pytest
 
@@ -203,24 +200,6 @@ def test_a_class_is_graded_whatever_was_handed_in(tmp_path, capsys):
     assert "1 graded" in (printed := capsys.readouterr().out) and "\nother  " in printed
     assert grade(tmp_path, "--again", "three", "--seconds", "0") == 1  # and nobody gets nothing for it
     assert "the course's own answer to 6.1 gets no points here (stopped: not done" in capsys.readouterr().err
-
-
-@runs
-def test_ctrl_c_ends_in_one_line_and_loses_nothing(tmp_path):
-    folder, out = tmp_path / "in", tmp_path / "grades.csv"
-    write(with_answers(), folder / "ann.ipynb")
-    write(with_answers(answers={"6.1": "while True:\n    pass"}), folder / "bo.ipynb")
-    command = [sys.executable, "-m", "teaching.grading", "6", str(folder), str(out)]
-    streams = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    normal = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a test in the background ignores it
-    started = subprocess.Popen(command, cwd=ROOT, start_new_session=True, preexec_fn=normal, **streams)
-    while not started.stdout.readline().startswith("ann "):
-        assert started.poll() is None
-    os.killpg(started.pid, signal.SIGINT)
-    printed, errors = started.communicate(timeout=60)
-    assert printed.startswith("bo ") or not printed  # the name stands there before its result
-    assert started.returncode == 130 and errors == "\nStopped; the same command goes on.\n"
-    assert list(rows(out)) == ["ann"]
 
 
 @runs
