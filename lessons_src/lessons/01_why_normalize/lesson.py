@@ -1,8 +1,6 @@
 # %% [markdown]
 # # 1 · Why normalize?
 #
-# *LayerNorm from scratch, lesson 1 of 15*
-#
 # ```
 # input               layer 1             layer 3             layer 6             layer 10
 #     ▒▒████          ▒▒  ▒▒██░░▒▒          ░░      ░░
@@ -18,9 +16,9 @@
 # A handwritten 3 on its way through a deep net that has not learned anything yet: ten layers, and it is gone.
 
 # %% [markdown] tags=["no-site"]
-# 1. **Run** a cell with Shift+Enter. Run all in order, folded ones too.
+# 1. **Run** each cell with Shift+Enter, in order, folded ones too.
 # 2. **Predict:** put one letter between the quotes and run that cell *before* you read on.
-# 3. **Build:** replace `raise check.YourTurn(...)` by your code and run the check below it. Its box says *Right*, *Not yet* and probably why, or *Your turn*. The more dots ● a card has, the harder.
+# 3. **Build:** replace `raise check.YourTurn(...)` by your code and run the check below it.
 
 # %% [markdown]
 # A net of two layers learns to read such digits, 1,297 small images. Will a net of twenty layers read more, or fewer? Guessing reads 10 %.
@@ -67,7 +65,7 @@ for depth in (2, 20):
     print(f"{depth:2} layers read {train(plain(depth), rate):.0f} % of the test digits")
 
 # %% [markdown]
-# **Find out:** the learning rate is the knob that everybody turns first. Change it and run the cell again, three times. Can you make the twenty layers read?
+# **Find out:** the learning rate is what everybody turns first. Change it and run the cell again, three times: can you make the twenty layers read?
 #
 # <details><summary>What there is to find</summary>
 #
@@ -77,10 +75,10 @@ for depth in (2, 20):
 #
 # This lesson finds out why, and heals the deep net twice.
 #
-# *About 53 min, in two sittings of 31 and 22.* **You'll be able to**
+# *About 59 min, in two sittings of 32 and 27.* **You'll be able to**
 # - derive on paper which first weights keep a signal alive in a deep ReLU net;
 # - predict from them whether signal and gradient die, live or explode;
-# - standardize a vector, which this course is about, and say what that makes a net independent of.
+# - standardize a vector, and say what a net no longer depends on then.
 #
 # **You need** tensors, matrix products, ReLU, `backward()`, and to have seen a training loop.
 #
@@ -93,7 +91,7 @@ for depth in (2, 20):
 # %% [markdown]
 # ## 1.1 Fifty layers
 #
-# A digit enters a net as 64 numbers, its **signal**. Each layer has 64 **units**, and each unit makes one new number: it adds up all 64, each times a weight of its own, and turns a negative sum into 0 (ReLU).
+# A digit enters a net as 64 numbers, its **signal**. Each of a layer's 64 **units** adds them all up, each times a weight of its own, and turns a negative sum into 0 (ReLU).
 #
 # Before training the weights are random. All we choose is their size: each is drawn with standard deviation $s/\sqrt D$, where $D$ is the number of inputs. We call $s$ the **weight scale**. The size of a signal is its **rms**, the root of the mean of its squares.
 #
@@ -125,12 +123,9 @@ for layer in (0, 1, 2, 10, 50):
     print(f"rms after layer {layer:2}: {rms(signals[layer]):.1g}")
 
 # %% [markdown]
-# No step of training was taken: the weights' size alone makes the signal fade.
-
-# %% [markdown]
 # ## 1.2 Find the weight scale that survives
 #
-# Play with the scale. Above you see the digit, below its rms in each layer.
+# Play with the scale:
 
 # %%
 explore.depth()
@@ -157,7 +152,7 @@ explore.depth()
 # | −1, −1 | | | | |
 # | mean of the four | 0 | | | |
 #
-# Compare with the mean of the squares of the input, of 9 and 16. What did the two weights do to it, and what ReLU? Then do the same with $D$ inputs and weights of any standard deviation.
+# What did the two weights do to the mean square of the input, and what ReLU? Then do the same with $D$ inputs and weights of any standard deviation.
 
 # %% tags=["exercise"] id="ex-1-1"
 # Exercise 1.1 · ●●○○○ · 5 min
@@ -166,8 +161,7 @@ explore.depth()
 # input   the mean square of the input 3, 4
 # before  the mean square of the sum, over the four cases
 # after   the same after ReLU
-# std     for 64 inputs: the standard deviation of the weights that keeps the mean square,
-#         three digits are enough
+# std     for 64 inputs: the standard deviation of the weights that keeps the mean square
 # Example: the mean square of 1, 3 is (1 + 9) / 2 = 5. A root is 2 ** 0.5.
 ### BEGIN SOLUTION
 two_weights = dict(input=12.5, before=25, after=12.5, std=(2 / 64) ** 0.5)
@@ -183,13 +177,7 @@ check.two_weights(two_weights)
 #
 # </details>
 #
-# In letters, with a standard deviation of $s/\sqrt D$:
-#
-# | | mean square | two weights |
-# |---|---|---|
-# | input | $m$ | 12.5 |
-# | after the matrix | $D \cdot \frac{s^2}{D} \cdot m = s^2 m$ | 25, because there $s^2 = 2$ |
-# | after ReLU | $\frac12 s^2 m$ | 12.5 |
+# With a standard deviation of $s/\sqrt D$ the matrix multiplies the mean square by $D \cdot \frac{s^2}{D} = s^2$, and ReLU halves it.
 #
 # **A wide ReLU layer multiplies the rms by about** $s/\sqrt2$.
 #
@@ -233,56 +221,14 @@ check.fate(fate)
 #
 # </details>
 #
-# What do well-known recipes draw for 256 inputs?
+# What does your rule say of the twenty layers of the beginning?
 
 # %%
-recipes = {"std 0.02": 0.02, "PyTorch's own": (3 * 256) ** -0.5, "std 1": 1.0}
-for name, std in (recipes | {"Kaiming": (2 / 256) ** 0.5}).items():
-    print(f"{name:13} scale {std * 256**0.5:5.2f}: the signal {fate(std, 256)}")
+for name, std in {"PyTorch's own": (3 * 64) ** -0.5, "yours": two_weights["std"]}.items():
+    print(f"{name:13} scale {std * 64**0.5:.2f}: the signal {fate(std, 64, depth=20)}")
 
 # %% [markdown]
-# ## 1.4 The gradient takes the same road back
-#
-# A gradient comes back through the same matrices, transposed, and the same ReLUs, half of them shut. So it meets the same factor. It is the dashed line in [section 1.2](#1.2-Find-the-weight-scale-that-survives): go back and move the scale once more.
-
-# %%
-g = torch.Generator().manual_seed(1)
-for depth in (10, 25, 50):
-    leaf = x.clone().requires_grad_()  # (B, D)
-    last = deep(leaf, 1.0, depth)[-1]  # (B, D)
-    above = torch.randn(last.shape, dtype=x.dtype, generator=g)  # (B, D) a gradient
-    back = torch.autograd.grad(last, leaf, above)[0]  # (B, D)
-    signal = (rms(last) / rms(x)) ** (1 / depth)
-    gradient = (rms(back) / rms(above)) ** (1 / depth)
-    print(f"{depth} layers: each multiplies the signal by {signal:.2f}", end=", ")
-    print(f"the gradient by {gradient:.2f}")
-
-# %% [markdown]
-# At scale 1 you expect $1/\sqrt2$ = 0.71, and both are near it at every depth.
-#
-# **Without biases, signal and gradient fade or grow at one rate.**
-#
-# <details><summary>When this holds</summary>
-#
-# For layers of equal width without a norm, whose weights have mean 0, if the gradient is treated as independent of the ReLUs. At scale 1.41 a layer of fifty multiplied the signal by {two_ways[0.0, 50].signal:range} and the gradient by {two_ways[0.0, 50].gradient:range}. If the weights' mean lies a tenth of their standard deviation below 0, the two part: {two_ways[-0.1, 50].signal:range} and {two_ways[-0.1, 50].gradient:range}. {two_ways:again} They also part where the width changes, since on the way back $D$ is the number of outputs, and where there are biases.
-#
-# </details>
-#
-# **Back to the twenty layers of the beginning.** PyTorch draws their weights at scale 0.58, and biases, too. In the last layers the signal has an rms of 0.06.
-#
-# **Predict 1.2:** what does the last layer see?
-# - [ ] a different signal for each digit :: 0.06 is large enough for that. But what came from the digit has been multiplied by 0.58/1.41 = 0.41 twenty times.
-# - [x] almost the same signal for all digits :: What came from the digit fades by 0.58/1.41 = 0.41 a layer, 2e-8 in all. What the biases bring is the same for every digit.
-# - [ ] random numbers, others for each digit :: The weights are random, but they are drawn once, for all digits.
-
-# %%
-torch.manual_seed(0)
-net = plain(20).double()
-last = net[:-1](x_test.double())  # (500, 64) what the last layer gets
-print(f"rms {rms(last):.2f}, of each digit less their mean {rms(last - last.mean(0)):.0e}")
-
-# %% [markdown]
-# Now give it weights with your standard deviation, and the same three epochs.
+# So give them your standard deviation, and the same three epochs.
 
 # %% tags=["nbval-ignore-output"]
 torch.manual_seed(0)
@@ -303,15 +249,14 @@ print(f"20 layers, your weights: {train(healed):.0f} % of the test digits")
 #
 # ## What you have now
 #
-# - **A wide ReLU layer multiplies the rms by about** $s/\sqrt2$, with $s = \text{std}\cdot\sqrt D$.
-# - **Without biases, signal and gradient fade or grow at one rate:** in a deep net they fade below $s = \sqrt2$ and grow above.
+# - **A wide ReLU layer multiplies the rms by about** $s/\sqrt2$, with $s = \text{std}\cdot\sqrt D$. So in a deep net the signal fades below $s = \sqrt2$, and grows above.
 #
-# **You can stop here:** close the notebook, draw the table of the four cases from memory, and read Kaiming's $\sqrt{2/D}$ off it. That is the sitting.
+# **You can stop here:** close the notebook, draw the table of the four cases from memory, and read Kaiming's $\sqrt{2/D}$ off it.
 #
-# *Sitting two* heals the net a second time, by the operation that this course is about.
+# *Sitting two* follows the gradient back, and heals the net a second time, by the operation that this course is about.
 
 # %% [markdown]
-# ## 1.5 Standardize
+# ## 1.4 The gradient takes the same road back
 
 # %% tags=["way-back"]
 # Back in a new kernel? Run this cell alone, then go on.
@@ -331,6 +276,23 @@ def rms(h):
     return h.square().mean().sqrt().item()
 
 
+def deep(x, scale, layers=50):
+    """The signals of x (B, 64) before, between and after random ReLU layers without biases."""
+    rng, signals = torch.Generator().manual_seed(0), [x]
+    for _ in range(layers):
+        W = scale / 64**0.5 * torch.randn(64, 64, dtype=x.dtype, generator=rng)  # (64, 64)
+        signals.append(torch.relu(signals[-1] @ W))  # (B, 64)
+    return signals
+
+
+def plain(depth):
+    """`depth` ReLU layers 64 -> 64 and a last Linear 64 -> 10, as PyTorch starts them."""
+    layers = []
+    for _ in range(depth):
+        layers += [nn.Linear(64, 64), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(64, 10))
+
+
 def train(model, rate=0.001):
     """Train for three epochs. Return the percent of the test digits that are read right."""
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
@@ -344,6 +306,46 @@ def train(model, rate=0.001):
 
 
 # %% [markdown]
+# A gradient comes back through the same matrices, transposed, and the same ReLUs, half of them shut, so it meets the same factor. It is the dashed line in [section 1.2](#1.2-Find-the-weight-scale-that-survives): go back and move the scale once more.
+
+# %% tags=["hide-input"]
+# Measures both factors at three depths.
+g = torch.Generator().manual_seed(1)
+for depth in (10, 25, 50):
+    leaf = x.clone().requires_grad_()  # (B, D)
+    last = deep(leaf, 1.0, depth)[-1]  # (B, D)
+    above = torch.randn(last.shape, dtype=x.dtype, generator=g)  # (B, D) a gradient
+    back = torch.autograd.grad(last, leaf, above)[0]  # (B, D)
+    signal = (rms(last) / rms(x)) ** (1 / depth)
+    gradient = (rms(back) / rms(above)) ** (1 / depth)
+    print(f"{depth} layers: each multiplies the signal by {signal:.2f}", end=", ")
+    print(f"the gradient by {gradient:.2f}")
+
+# %% [markdown]
+# **Without biases, signal and gradient fade or grow at one rate.**
+#
+# <details><summary>When this holds</summary>
+#
+# For layers of equal width without a norm, whose weights have mean 0, if the gradient is treated as independent of the ReLUs. At scale 1.41 a layer of fifty multiplied the signal by {two_ways[0.0, 50].signal:range} and the gradient by {two_ways[0.0, 50].gradient:range}. If the weights' mean lies a tenth of their standard deviation below 0, the two part: {two_ways[-0.1, 50].signal:range} and {two_ways[-0.1, 50].gradient:range}. {two_ways:again} They also part where the width changes, since on the way back $D$ is the number of outputs, and where there are biases.
+#
+# </details>
+#
+# **Back to the twenty layers that guessed.** PyTorch had drawn their weights at scale 0.58, and biases, too. In the last layers their signal has an rms of 0.06.
+#
+# **Predict 1.2:** what does the last layer see?
+# - [ ] a different signal for each digit :: 0.06 is large enough for that. But what came from the digit has been multiplied by 0.58/1.41 = 0.41 twenty times.
+# - [x] almost the same signal for all digits :: What came from the digit fades by 0.58/1.41 = 0.41 a layer, 2e-8 in all. What the biases bring is the same for every digit.
+# - [ ] random numbers, others for each digit :: The weights are random, but they are drawn once, for all digits.
+
+# %%
+torch.manual_seed(0)
+net = plain(20).double()
+last = net[:-1](x_test.double())  # (500, 64) what the last layer gets
+print(f"rms {rms(last):.2f}, of each digit less their mean {rms(last - last.mean(0)):.0e}")
+
+# %% [markdown]
+# ## 1.5 Standardize
+#
 # Here is the second cure: after each matrix, **standardize**: subtract the mean $\mu$ of the numbers, then divide by their standard deviation $\sigma$, the rms of what is left.
 #
 # **By hand:** take the five numbers 0, 0, 0, 0, 10. What are $\mu$ and $\sigma$, and what do the five become?
@@ -408,8 +410,6 @@ for scale in (0.001, 1.0, 1000.0):
 # Whatever the positive factor; one line proves it, $\frac{cz - c\mu}{c\sigma} = \frac{z - \mu}{\sigma}$. PyTorch's `F.layer_norm` divides by the root of $\sigma^2 + \epsilon$ with $\epsilon = 10^{-5}$, so there it holds as long as $\sigma^2$ is much larger: at weight scale 0.001 the signal dies. [Lesson 3](03_epsilon.ipynb) says what $\epsilon$ is good for.
 #
 # </details>
-#
-# What else can such a net not see?
 
 # %% tags=["exercise"] id="ex-1-4"
 # Exercise 1.4 · ●●●○○ · 4 min
@@ -476,7 +476,7 @@ for name, now in variants.items():
 # %% [markdown]
 # ## 1.6 What it is worth in training
 #
-# A layer that does such a thing is a **normalization layer**, a **norm** for short. Yours, for each row by itself, is the heart of **Layer Normalization**, or LayerNorm. Put it before each ReLU of twenty layers, whose first weights are too small, right, or too large.
+# A layer that does such a thing is a **normalization layer**, a **norm** for short. Yours, for each row by itself, is the heart of **Layer Normalization**, or LayerNorm. Put it before each ReLU of twenty layers without biases.
 
 
 # %%
@@ -485,6 +485,8 @@ class Standardize(nn.Module):
         return torch.vmap(standardize)(z)  # (B, 64): it runs standardize on each row
 
 
+# %% tags=["hide-input"]
+# Prepares twenty layers of a weight scale.
 def twenty(scale, norm):
     """Twenty ReLU layers without biases; norm: Standardize, or nn.Identity for none."""
     layers = []
@@ -517,15 +519,14 @@ for scale in (0.58, 1.41, 3.0):
 #
 # ## 1.7 The story that everybody tells
 #
-# Why do norms help in general? Batch Normalization was introduced against **internal covariate shift**: while a layer learns, the layers before it change its input, and a norm was to hold that still. Santurkar et al. (2018) added random noise right after each BatchNorm, whose mean and scale changed at every step. The net trained about as well as without the noise, and better than without a norm. They propose a smoother loss as the reason.
+# Batch Normalization was introduced against **internal covariate shift**: while a layer learns, the layers before it change its input, and a norm was to hold that still. But Santurkar et al. (2018) put noise of changing mean and scale after each BatchNorm, and the net trained about as well ([lesson 6](06_batchnorm.ipynb#Why-does-BatchNorm-help)).
 #
 # That standardizing makes a signal independent of the weights' scale is **proved**. That our net learns from bad weights thanks to it was **measured**. Why norms help in general is **argued about**.
 #
 # ## Take-away
 #
-# - Two weights and a coin: the matrix multiplies the mean square by $s^2$, ReLU halves it. Kaiming's $s = \sqrt2$ keeps it.
-# - In a wide ReLU net of equal widths, without norm and biases, signal and gradient change by about $s/\sqrt2$ a layer.
-# - To standardize is to subtract the mean and divide by the standard deviation. A positive factor cancels, and so does a common summand.
+# - Two weights and a coin: the matrix multiplies the mean square by $s^2$, and ReLU halves it. So in a wide ReLU net of equal widths, without norm and biases, signal and gradient change by about $s/\sqrt2$ a layer, and Kaiming's $s = \sqrt2$ keeps both.
+# - Where a vector is standardized, a positive factor cancels, and so does a common summand.
 #
 # **Formula card**
 #
@@ -533,11 +534,12 @@ for scale in (0.58, 1.41, 3.0):
 #
 # ## On your own
 #
-# 1. Which weight scale keeps the signal where no ReLU follows, and which where $|z|$ stands in its place?
-# 2. `deep` in float32 at weight scale 0.08, a standard deviation of 0.01: what is left after 50 layers, and why exactly that?
+# Which weight scale keeps the signal where no ReLU follows, and which where $|z|$ stands in its place?
+#
+# Your layer can now bring a deep net to life whose first weights are too small; it still cannot take a batch of rows by itself: [lesson 2](02_statistics.ipynb).
 #
 # ## Further reading
 #
 # - He, Zhang, Ren & Sun (2015), *Delving Deep into Rectifiers*, eq. 10: the weight scale $\sqrt2$, for the signal; eq. 14 for the gradient.
 # - Ioffe & Szegedy (2015), *Batch Normalization*; Santurkar et al. (2018), *How Does Batch Normalization Help Optimization?*.
-# - Ba, Kiros & Hinton (2016), *Layer Normalization*: the paper that this course takes apart.
+# - Ba, Kiros & Hinton (2016), *Layer Normalization*.

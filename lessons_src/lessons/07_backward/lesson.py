@@ -24,10 +24,11 @@ row = torch.tensor([[0.0, 1, 2, 5]])  # (B, D) = (1, 4)
 print(Copy()(row), F.layer_norm(row, (4,)), sep="\n")
 
 # %% [markdown]
-# Each of the two serves in a net that learns to read digits.
+# Each serves in a net that learns to read digits.
 
 
-# %% tags=["export"]
+# %% tags=["export", "hide-input"]
+# Prepares the training of a net with a norm.
 def _trained(norm):
     """Train a net of six blocks with this norm for 200 steps, and print what it has learned."""
     torch.manual_seed(0)  # the same first weights for every norm
@@ -55,9 +56,8 @@ for norm in (nn.LayerNorm(64, elementwise_affine=False), Copy()):
 #
 # </details>
 #
-# *About 56 min, in two sittings of 30 and 25.* **You'll be able to**
-# - carry a gradient back through LayerNorm on paper, in numbers;
-# - write $dx$ in one line, and say what it leaves alone;
+# *About 59 min, in two sittings of 32 and 27.* **You'll be able to**
+# - carry a gradient back through LayerNorm on paper, and write it in one line;
 # - choose inputs that show a wrong gradient;
 # - put your line into PyTorch, so that it can be differentiated twice.
 #
@@ -83,9 +83,10 @@ explore.backward()
 # %% [markdown]
 # ## 7.2 Forward with four numbers
 #
-# With $\epsilon = 0.5$ this row can be worked out without a calculator. The bias is left out, because it does not change $dx$.
+# With $\epsilon = 0.5$ and the gain 3, 1, 2, −1 our row can be worked out without a calculator. The bias is left out, because it does not change $dx$.
 
-# %%
+# %% tags=["hide-input"]
+# Computes the forward pass, line by line.
 x = torch.tensor([0.0, 1.0, 2.0, 5.0])  # (D,) = (4,)
 weight = torch.tensor([3.0, 1.0, 2.0, -1.0])  # (D,) the gain
 mean = x.mean()  # ()
@@ -156,7 +157,7 @@ graph(
 )
 
 # %% [markdown]
-# In the figure, $d$ before a name means how fast the loss grows with that box. The layers after the norm have sent `dy`. The chain rule finds the others, from right to left:
+# The layers after the norm have sent `dy`. The chain rule finds the other gradients, from right to left:
 #
 # **Multiply along an arrow. Add where several arrows leave.**
 #
@@ -183,7 +184,7 @@ print(f"{dx_hat=}\n{drstd=}")
 # Exercise 7.1 · ●●○○○ · 4 min
 # Type what stands on your paper: one number for dvar and dmean, four for dcentered and dx.
 # Example: the steps that are done would be drstd=-16, dx_hat=[0, 7, 4, -3]. Fractions: 7 / 2.
-# The check says which are right so far. What is still open may stay three dots.
+# What is still open may stay three dots.
 # Copy this line and replace the dots:
 # on_paper = dict(dvar=..., dcentered=..., dmean=..., dx=...)
 ### BEGIN SOLUTION
@@ -200,7 +201,7 @@ check.gradients_on_paper(on_paper)
 #
 # </details>
 #
-# Autograd walks the same arrows. What does it get?
+# Autograd walks the same arrows:
 
 # %%
 leaf = x.clone().requires_grad_()  # (D,)
@@ -227,7 +228,7 @@ graph(
 )
 
 # %% [markdown]
-# It gets your numbers. The first entry, whose output the loss does not use, has the gradient −2.
+# The first entry, whose output the loss does not use, has the gradient −2.
 
 # %% [markdown]
 # ## 7.4 The same with letters
@@ -241,7 +242,7 @@ graph(
 # | through the variance | $\frac{2c_j}{D}\cdot\bigl(-\frac12 r^3\bigr)\cdot\sum_i h_i c_i$ | −1, −0.5, 0, 1.5 |
 # | sum | $dx_j$ | −2, 2, 1, −1 |
 #
-# The third formula is too long to remember. With $c = \hat x / r$, and the sum divided by $D$ written as a mean, it is $-\,r\,\hat x_j\,\mathrm{mean}(h\,\hat x)$. On our row the mean is −2.
+# The third formula is too long to remember. Make it short on paper, with $c = \hat x / r$ and a mean in the place of the sum.
 #
 # <details><summary>Does the third part not go on to the mean?</summary>
 #
@@ -254,8 +255,7 @@ graph(
 
 # %% tags=["exercise", "export"] id="ex-7-2"
 # Exercise 7.2 · ●●●○○ · 4 min
-# Write `dx = ...` and `dweight = ...` in the place of the raise line. You may run the check
-# after `dx`.
+# Write `dx = ...` and `dweight = ...` for the raise line. The check may run after `dx`.
 def layer_norm_backward(dy, x, mean, rstd, weight):
     """Carry a gradient back through LayerNorm over the last axis.
 
@@ -282,13 +282,11 @@ check.layer_norm_backward(layer_norm_backward)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# `dx` is the sum of the three parts, which share one factor. Test your line on our row before you write code. Both means need `keepdim=True`.
+# `dx` is the sum of the three parts, which share one factor. The third is that factor times $-\hat x_j$ times a mean, which on our row is −2. Test your line on our row before you write code. Both means need `keepdim=True`.
 #
 # The gain multiplies $\hat x$, and what arrives there from above is $dy$.
 #
 # </details>
-#
-# What is the first of its two subtractions good for?
 
 # %% [markdown]
 # ## 7.5 What the copy has lost
@@ -332,13 +330,12 @@ print((rstd * dx_hat).sum())
 # %% [markdown]
 # ## What you have now
 #
-# - **Multiply along an arrow. Add where several arrows leave.**
-# - $dx = r\,\bigl(h - \mathrm{mean}(h) - \hat x\;\mathrm{mean}(h\,\hat x)\bigr)$ with $h = dy\,\gamma$. On our row: $\frac12\,(h - 2 + 2\hat x)$.
+# - $dx = r\,\bigl(h - \mathrm{mean}(h) - \hat x\;\mathrm{mean}(h\,\hat x)\bigr)$ with $h = dy\,\gamma$.
 # - **The mean of dx is 0.** Where it is not, $dx$ is wrong.
 #
 # **You can stop here:** close the notebook, write the line of $dx$ from memory, and put our row in.
 #
-# *Sitting two:* a second direction that $dx$ leaves alone, a test that a published gradient does not pass, and your line in PyTorch.
+# *Sitting two* tests a published gradient, and puts your line into PyTorch.
 
 # %% [markdown]
 # ## 7.6 A second direction
@@ -370,7 +367,7 @@ from lessonkit.mine import layer_norm, layer_norm_backward, mean_and_var
 explore.backward(marks=True)
 
 # %% [markdown]
-# **Find out:** drag the bars of $dy$, which here is $h$, until the length of $dx$ is 0 and the bars are not equal.
+# **Find out:** drag the bars of $dy$, which here is $h$, until $dx$ has length 0 and the bars are not equal.
 #
 # <details><summary>What there is to find</summary>
 #
@@ -425,13 +422,11 @@ print("mean(h)", h.mean().item(), "  mean(h x_hat)", (h * x_hat).mean().item())
 
 # %% [markdown]
 # **A test is blind to a term that is 0 in it.**
-#
-# Now choose a better test, against six wrong formulas, the published one among them.
 
 
 # %% tags=["exercise"] id="ex-7-3"
 # Exercise 7.3 · ●●○○○ · 3 min
-# Choose inputs of your own under which each of six wrong formulas for dx is off by a margin
+# Choose inputs under which published and five more wrong formulas for dx are off by a margin
 # (eps = 1e-5): norm(wrong - right) >= norm(right) / 5. Example: gains of 1 hide two of the six.
 # x, dy: (B, D), weight: (D,), float32 or float64, D at least 3, at most 1000 numbers in x, none
 # beyond a million.
@@ -456,13 +451,11 @@ check.revealing(revealing)
 # </details>
 #
 # **Test with gains that differ clearly, a random dy and a scale other than 1.**
-#
-# With many features the two missing terms are small, so compare tightly.
 
 # %% [markdown]
 # ## 7.8 Your line in PyTorch
 #
-# In a `torch.autograd.Function`, `forward` saves in `ctx` what `backward` needs, and `backward` returns one gradient for each input. It is natural to save what the formula names.
+# In a `torch.autograd.Function`, `forward` saves in `ctx` what `backward` needs, and `backward` returns one gradient for each input. Here it saves what the formula names.
 
 
 # %%
@@ -480,7 +473,7 @@ class SavedStatistics(torch.autograd.Function):
 
 
 # %% [markdown]
-# `gradcheck` compares the gradient with small changes of the input, and `gradgradcheck` the gradient *of the gradient*, which a loss needs that contains a gradient. For it, autograd records what `backward` computes.
+# `gradcheck` compares the gradient with small changes of the input, and `gradgradcheck` the gradient *of the gradient*, which a loss needs that contains a gradient.
 #
 # **Predict 7.4:** `SavedStatistics` passes `gradcheck`. What does `gradgradcheck` find?
 # - [ ] The second derivative is right. :: Your formula is plain tensor operations, which autograd differentiates. But where do the saved mean and rstd come from?
@@ -505,8 +498,6 @@ for test in (gradcheck, gradgradcheck):
 # Where autograd is to differentiate your `backward`. PyTorch's own layer saves both, and its double backward is written by hand: in PyTorch 2.13.0 the second derivative is right, the third is not.
 #
 # </details>
-#
-# In the exercise `forward` only computes, and `setup_context` saves; `torch.func` wants it so.
 
 
 # %% tags=["exercise", "export"] id="ex-7-4"
@@ -553,7 +544,7 @@ check.layer_norm_function(LayerNormFunction)
 #
 # </details>
 #
-# Now the net of the beginning once more, with your backward pass.
+# Now the net of the beginning, with your backward pass:
 
 
 # %% tags=["nbval-ignore-output"]
@@ -566,21 +557,16 @@ _trained(Healed())
 print("second derivative:", gradgradcheck(LayerNormFunction.apply, (*arguments, 1e-5)))
 
 # %% [markdown]
-# It learns as PyTorch's layer does.
-
-# %% [markdown]
 # ## Take-away
 #
-# - On paper, a gradient is multiplied along an arrow, and added where several leave.
-# - $dx = r\,\bigl(h - \mathrm{mean}(h) - \hat x\;\mathrm{mean}(h\,\hat x)\bigr)$: three paths, three terms. The mean of $dx$ is 0, and at $\epsilon = 0$ so is the mean of $dx\,\hat x$.
-# - A test is blind to a term that is 0 in it: take gains that differ clearly, a random $dy$, a scale other than 1.
-# - In an `autograd.Function`, `backward` computes the statistics anew from the saved $x$. Saved ones are constants to autograd.
+# - $dx$ has three terms, one for each path. The mean of $dx$ is 0, and at $\epsilon = 0$ so is the mean of $dx\,\hat x$.
+# - A test is blind to a term that is 0 in it.
+# - In an `autograd.Function`, `backward` computes the statistics anew from the saved $x$, because saved ones are constants to autograd.
 #
 # **Formula card**
 #
 # | name | formula |
 # |---|---|
-# | a row's statistics | $\mu=\tfrac1D\sum_i x_i$, $\sigma^2=\tfrac1D\sum_i(x_i-\mu)^2$ |
 # | forward | $\hat x=(x-\mu)\,r$, $r=1/\sqrt{\sigma^2+\epsilon}$, $y=\gamma\,\hat x+\beta$ |
 # | backward, $h=dy\,\gamma$ | $dx=r\,(h-\mathrm{mean}(h)-\hat x\,\mathrm{mean}(h\hat x))$ |
 # | over all rows | $d\gamma=\sum dy\,\hat x$, $d\beta=\sum dy$ |
@@ -681,13 +667,13 @@ print("LayerNormFunction     ", mine_keeps)
 #
 # ## On your own
 #
-# 1. RMSNorm divides by $\sqrt{\mathrm{mean}(x^2)+\epsilon}$ and subtracts nothing. Which of the three paths are left? Write its $dx$, and check it with `gradcheck`.
-# 2. Save $y$ instead of $x$, and recover $\hat x = (y-\beta)/\gamma$ in the backward pass. Which gain breaks it?
-# 3. Move one product in `published`, and it is right for every gain. Which one?
+# Move one product in `published`, and it is right for every gain. Which one?
+#
+# Your layer can now carry its own gradient back, and be differentiated twice; it still cannot do without its mean, as RMSNorm does: [lesson 8](08_geometry.ipynb).
 #
 # ## Further reading
 #
 # - Ba, Kiros & Hinton (2016), [*Layer Normalization*](https://arxiv.org/abs/1607.06450), section 5: the invariances that the two directions come from.
 # - Xu et al. (2019), [*Understanding and Improving Layer Normalization*](https://arxiv.org/abs/1911.07013): what the gradients through mean and variance do in training; *DetachNorm*.
-# - A. Karpathy, [*llm.c*, doc/layernorm](https://github.com/karpathy/llm.c/blob/master/doc/layernorm/layernorm.md): forward and backward on the way to C.
+# - A. Karpathy, [*llm.c*, doc/layernorm](https://github.com/karpathy/llm.c/blob/master/doc/layernorm/layernorm.md).
 # - PyTorch, [*Double Backward with Custom Functions*](https://pytorch.org/tutorials/intermediate/custom_function_double_backward_tutorial.html): what may be saved.
