@@ -1,7 +1,7 @@
 # %% [markdown] tags=["trains"]
 # # 9 · A CNN on digits: what a norm buys, and what it does not
 #
-# A net of six convolutions and one linear layer is trained to read handwritten digits. So is a second net, with a LayerNorm between each convolution and its ReLU. All else is equal: the images and their order, the first weights, the learning rate. Guessing reads 10 %.
+# A net of six convolutions and one linear layer is trained for six epochs of SGD to read handwritten digits. So is a second net, with a LayerNorm between each convolution and its ReLU. All else is equal: the images and their order, the first weights, the learning rate. Guessing reads 10 %.
 
 # %% tags=["hide-input"]
 # Imports and the digits.
@@ -36,7 +36,8 @@ def digit_cnn(norm=None, side=8):
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(16 * (side // 4) ** 2, 10))
 
 
-# %% tags=["export"]
+# %% tags=["export", "hide-input"]
+# Trains a net by SGD, in batches.
 def learn(net, digits, rate=0.05, batch_size=64, seed=0, epochs=6, optimizer=torch.optim.SGD):
     """Train a net; the rate falls in a straight line to 0.
 
@@ -68,9 +69,9 @@ for name, norm in RACERS.items():
     print(f"{name:9} reads {learn(digit_cnn(norm), digits)[-1]:.0f} % of the test digits")
 
 # %% [markdown]
-# Without it the net has learned nothing. So it is tempting to write: *this net needs a normalization layer* (a *norm*, for short). The numbers are right, and the sentence is false.
+# Without it the net has learned nothing, so it is tempting to write: *this net needs a normalization layer* (a *norm*, for short). The numbers are right, and the sentence is false.
 #
-# *About 55 min, in two sittings of 28 and 27.* **You'll be able to**
+# *About 59 min, in two sittings of 31 and 28.* **You'll be able to**
 # - find out why a net fails, by changing one suspect at a time;
 # - say what a comparison of two nets shows, and what its control must get;
 # - put a norm after each convolution of a net, in the right shape;
@@ -80,32 +81,7 @@ for name, norm in RACERS.items():
 #
 # ## 9.1 A race with four knobs
 #
-# The net without a norm is the **control**: it shows what happens without the thing that is praised. Was it only unlucky with its seed?
-
-# %% tags=["hide-input", "nbval-ignore-output"]
-# Draws four pairs of runs, epoch by epoch.
-history = {name: [] for name in RACERS}
-for name, norm in RACERS.items():
-    for seed in range(4):
-        torch.manual_seed(seed)
-        history[name].append(learn(digit_cnn(norm), digits, seed=seed))
-plot.lines(
-    range(1, 7),
-    history,
-    ylim=(0, 100),
-    colors={"no norm": "none"},
-    title="Only the net with LayerNorm leaves chance (10 %)",
-    x="epoch",
-    y="test accuracy (%)",
-    caption="1,297 digits to train, 500 to test; PyTorch's default first weights, SGD at 0.05 "
-    "falling to 0, batches of 64. The two runs of a pair share weights and batches.",
-    alt="Test accuracy over six epochs. Without a norm all four runs stay near chance, 10 "
-    f"percent. With LayerNorm they end at {min(run[-1] for run in history['LayerNorm']):.0f} "
-    "percent or more.",
-)
-
-# %% [markdown]
-# It was not. But nobody chose its rate or its first weights for it, either. Now you do. Nothing may be chosen on the digits that are reported in the end, so 300 of the training digits are set aside as **validation digits**. `default` are the first weights that PyTorch draws, `kaiming` those of [lesson 1](01_why_normalize.ipynb), with zero biases. Both nets of a race get the same.
+# The net without a norm is the **control**: it shows what happens without the thing that is praised. But nobody chose its rate or its first weights, so now you do. Nothing may be chosen on the digits that are reported in the end, so 300 of the training digits are set aside as **validation digits**. `default` are the first weights that PyTorch draws, `kaiming` those of [lesson 1](01_why_normalize.ipynb), with zero biases.
 
 
 # %% tags=["export", "hide-input"]
@@ -138,7 +114,7 @@ def race(rate, start, batch_size, seed, digits=practice):
 race(rate=0.1, start="default", batch_size=64, seed=0)
 
 # %% [markdown]
-# **Find out:** go back to a rate of 0.05, and turn one knob at a time: rates from 0.02 to 0.3, batches of 16 to 128. Which knob lets the net without a norm learn?
+# **Find out:** go back to a rate of 0.05, and turn one knob at a time: a different seed, rates from 0.02 to 0.3, batches of 16 to 128. Which knob lets the net without a norm learn?
 #
 # <details><summary>What there is to find</summary>
 #
@@ -309,7 +285,7 @@ revive(biases=0)
 #
 # ## 9.4 Let the other side win
 #
-# So much for chance. The knobs are yours again, and this time the net without a norm shall *win*.
+# The knobs are yours again, and this time the net without a norm shall *win*.
 
 # %% tags=["exercise"] id="ex-9-2"
 # Exercise 9.2 · ●●○○○ · 4 min
@@ -343,7 +319,8 @@ for seed in (100, 101, 102, 103):
 #
 # A fair race runs like this. On each of three splits, each side trains from Kaiming's weights at four rates, with eight seeds, and the validation digits choose its rate. Only then the test digits are read:
 
-# %%
+# %% tags=["hide-input"]
+# Lets the validation digits choose each rate.
 rates, record = [0.01, 0.03, 0.1, 0.3], evidence.load("cnn_learning_rates")
 for name in ("no_norm", "layer_norm"):
     tried = record[f"{name}_validation"]  # (rates, splits, seeds)
@@ -445,10 +422,8 @@ def with_norms(net, norm, size):
 
     Example: of nn.Sequential(nn.Conv2d(1, 5, 3), nn.ReLU()) and size (8, 6) it makes
     conv, norm(5, 6, 4), ReLU.
-    net: nn.Sequential of nn.Conv2d, nn.MaxPool2d (padding in numbers, no ceil_mode) and layers
-    that leave the size alone; it stays as it is. norm: function (C, H, W) -> layer, called
-    anew for each convolution, with the shape of what that convolution returns. size: (H, W) of
-    the images that enter net. nn.Conv2d and nn.MaxPool2d have attributes kernel_size, stride,
+    net stays as it is. norm: called anew for each convolution, with the shape of what that
+    returns. size: (H, W) of the images. nn.Conv2d and nn.MaxPool2d have kernel_size, stride,
     padding and dilation, and nn.Conv2d has out_channels. conv_output_shape is there for you.
     """
     layers = []
@@ -474,7 +449,13 @@ check.with_norms(with_norms)
 #
 # </details>
 #
-# Now put in whichever norm you like.
+# <details><summary>What it is tried on</summary>
+#
+# Convolutions and max pooling (padding in numbers, no `ceil_mode`), between layers that leave the size alone.
+#
+# </details>
+#
+# Now put in four norms.
 
 # %% tags=["nbval-ignore-output"]
 norms = {
@@ -518,7 +499,7 @@ for name, sizes in {"x.shape": x.shape, "x.shape[1:]": x.shape[1:]}.items():
     print(f"LayerNorm({name}): outputs that differ: {moved.tolist()}")
 
 # %% [markdown]
-# **The batch axis never belongs into LayerNorm's shape.** BatchNorm takes its statistics from the batch on purpose, but in training only.
+# **The batch axis never belongs into LayerNorm's shape.**
 #
 # ## 9.8 A dim picture
 #
@@ -535,14 +516,15 @@ def mlp(norm=None):
     return nn.Sequential(*layers, nn.Linear(64, 10))
 
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["hide-input"]
+# Trains the three nets.
 nets = {}
 for name, norm in {"BatchNorm": BatchNorm1d, "LayerNorm": LayerNorm, "no norm": None}.items():
     torch.manual_seed(0)
     nets[name] = kaiming(mlp(norm))
     learn(nets[name], digits, rate=0.1)
 
-
+# %% tags=["nbval-ignore-output"]
 x, white = digits.x_test[:, None], digits.x_test.min()  # white: a pixel without ink
 shown = {"as they are": x, "contrast ¼": x / 4, "ink ¼": white + (x - white) / 4}
 
@@ -619,7 +601,8 @@ check.diagnosis(diagnosis)
 # </details>
 
 
-# %%
+# %% tags=["hide-input"]
+# Prints what ten sigmoids cost at best.
 best = -torch.tensor([1.0] + [0.0] * 9).log_softmax(0)[0]
 print(f"cross-entropy of a perfect answer that is made of ten sigmoids: {best:.2f}")
 
@@ -630,8 +613,7 @@ print(f"cross-entropy of a perfect answer that is made of ten sigmoids: {best:.2
 #
 # ## Take-away
 #
-# - **Why a net fails:** PyTorch's first weights divide the mean square by 6 in each layer, forth and back. Several changes heal that, so no single one is *the* cause.
-# - **A fair race** gives each side its own best settings, chosen on validation digits, and seeds that nobody has looked at.
+# - **Why a net fails, and a fair race:** the three lines of [What you have now](#What-you-have-now).
 # - **Place and shape:** between convolution and ReLU, in the shape of the convolution's output, without the batch axis.
 # - **Batch, mode, contrast:** without `eval()` BatchNorm answers by the neighbors. On dim pictures it subtracts a stored mean that does not fit.
 #
@@ -776,6 +758,8 @@ check.small_cnn(SmallCNN)
 #
 # 1. Put `nn.GroupNorm(1, C)` into `digit_cnn`. Does the accuracy change? How many parameters do you save?
 # 2. Make `digit_cnn` twelve layers deep. What do Kaiming's weights do then, with and without LayerNorm?
+#
+# Your layer can now stand after each convolution of any net; it still cannot stand in a loop, where each step reads what the step before it wrote: [lesson 10](10_rnn.ipynb).
 #
 # ## Further reading
 #

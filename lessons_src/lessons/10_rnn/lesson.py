@@ -73,7 +73,7 @@ print("toss by toss, later ones as 0:", foreseen(net, as_they_fall=True), "of 12
 #
 # </details>
 #
-# *About 54 min, in two sittings of 23 and 31.* **You'll be able to**
+# *About 56 min, in two sittings of 24 and 32.* **You'll be able to**
 # - find out whether a net reads ahead;
 # - put LayerNorm at the right place inside a recurrent cell;
 # - say what it does there to the gradient through time;
@@ -341,8 +341,6 @@ from lessonkit.mine import LayerNorm  # lesson 4
 #
 # - **On the sum**, the norm divides by 5. On the way back the gradient goes through the norm and through $U$, so it is multiplied by $4/5$.
 # - **On each part**, $\mathrm{LN}(W x) + \mathrm{LN}(U h)$, the norm of $U h$ divides by 4. The factor is $4/4 = 1$, times the gain of this norm.
-#
-# Now take a pencil.
 
 # %% tags=["exercise"] id="ex-10-3"
 # Exercise 10.3 · ●●○○○ · 3 min
@@ -610,8 +608,7 @@ class LayerNormGRUCell(nn.Module):
 
     weight_ih (3H, I), weight_hh (3H, H): the rows of r, z, n, as in nn.GRUCell;
     I input_size, H hidden_size. gates_ih, gates_hh: LayerNorm(2H) for r and z together.
-    new_ih, new_hh: LayerNorm(H) for the candidate.
-    Their biases are the cell's biases.
+    new_ih, new_hh: LayerNorm(H) for the candidate. Their biases are the cell's biases.
     """
 
     def __init__(self, input_size, hidden_size):
@@ -709,13 +706,14 @@ def compare_with_pytorch(plain, cell, norms, *states):
     return max((a - b).abs().max().item() for a, b in pairs)
 
 
-# %%
+# %% tags=["hide-input"]
+# Compares your cell with PyTorch's.
 our_gru, norms = LayerNormGRUCell(4, 6), [("gates", 12), ("new", 6)]
 gru_gap = compare_with_pytorch(nn.GRUCell(4, 6), our_gru, norms, 6)
 print("without its norms, this is nn.GRUCell:", gru_gap < 1e-5)  # float32, of order 1
 
 # %% [markdown]
-# **Without its norms it is PyTorch's cell.** (An [LSTM](#An-LSTM-cell) waits in Deeper.)
+# **Without its norms it is PyTorch's cell.**
 #
 # ## 10.6 Which learning rate
 #
@@ -776,9 +774,6 @@ def compete(cell, optimizer, seeds, split=0):
     )
 
 
-# %% [markdown]
-# This takes some seconds:
-
 # %% tags=["nbval-ignore-output"]
 sgd = lambda parameters: torch.optim.SGD(parameters, lr=0.1)
 train.table(compete(LayerNormGRUCell, sgd, seeds=range(2)), "accuracy")
@@ -788,14 +783,12 @@ train.table(compete(LayerNormGRUCell, sgd, seeds=range(2)), "accuracy")
 
 
 # %% tags=["hide-input"]
-# Loads 24 recorded pairs of runs a rate.
+# Reads 24 recorded pairs of runs a rate.
 rates = [0.1, 1.0, 3.0, 10.0]
 record = evidence.load("rnn_sweep")  # (rates, splits, seeds) each
 keys = {"none": "none", "LayerNorm": "layer_norm"}
 tried = {name: record[f"{key}_validation"] for name, key in keys.items()}
 tested = {name: record[key] for name, key in keys.items()}
-
-# %%
 for lr, accuracy in zip(rates, tried["none"].mean((1, 2)), strict=True):
     print(f"rate {lr:4}: {accuracy:.0f} % of the validation digits without norms")
 
@@ -805,32 +798,14 @@ for lr, accuracy in zip(rates, tried["none"].mean((1, 2)), strict=True):
 # - [x] some 9 points at most :: Without norms 91 % are right at rate 3, and nothing is above 100 %.
 # - [ ] nobody can say before it is run :: Its accuracy ends at 100 %, and the other side's best is known.
 
-# %%
+# %% tags=["hide-input"]
+# Lets the validation digits choose each rate.
 for split in range(3):
     for name in keys:
         best = tried[name][:, split].mean(-1).argmax()  # chosen on validation digits
         ends = tested[name][best, split]  # (8,), of the test digits
         print(f"split {split}, {name:9} at rate {rates[best]:g}: {ends.mean():.1f} %", end=", ")
         print(f"runs {ends.min():.1f} to {ends.max():.1f}")
-
-# %% tags=["hide-input"]
-# Draws accuracy over learning rates.
-plot.lines(
-    rates,
-    {name: values.flatten(1).T for name, values in tried.items()},
-    xlog=True,
-    ylim=(0, 100),
-    title="LayerNorm is far ahead at 0.1, and about level at 3",
-    x="learning rate (SGD, clipped)",
-    y="validation accuracy after six epochs, %",
-    caption=f"GRU of 32 units on digits in 16 steps; {evidence.note('rnn_sweep')}.",
-    alt="Two curves over learning rates. "
-    + " ".join(
-        f"{name}: {row.mean():.0f} at {lr:g}."
-        for name, rows in tried.items()
-        for lr, row in zip(rates, rows, strict=True)
-    ),
-)
 
 # %% [markdown]
 # **Compare each side at its own best learning rate, chosen on digits that are not reported.** Here the two are within a few points of each other then, and neither leads on all three splits.
@@ -843,12 +818,11 @@ plot.lines(
 #
 # ## Take-away
 #
-# - Change a late step and look at the early outputs: a norm over time lets the future into the past. Change one sample and look at the others.
-# - The norm belongs inside every step, **before the nonlinearity**, on the sum or on each part. After the loop it changes no state in it.
+# - How a leak is found, and where in the loop the norm stands: the lines of [What you have now](#What-you-have-now).
 # - On the sum, the inputs have a part in $\sigma$, which divides the gradient. On each part, the gain takes the place of the weight scale.
 # - Without its norms your cell is PyTorch's. With them it learned faster at a small rate, and about as well where each side had its best one.
 #
-# ## Deeper (optional, 11 min)
+# ## Deeper (optional, 12 min)
 #
 # ### An LSTM cell
 #
@@ -974,6 +948,8 @@ print("without its norms, this is nn.LSTMCell:", lstm_gap < 1e-5)
 # 1. Measure [section 10.4](#10.4-The-gradient-through-time) for 300 steps, and for the GRU cell instead of the tanh net. Does the bias of $z$ matter more than the norm?
 # 2. At $h_0 = 0$ the row $U h_0$ is constant. What is the gradient of $\mathrm{LN}(U h_0)$ in $h_0$ there, and what follows for a learned first state? ([Lesson 3](03_epsilon.ipynb).)
 # 3. Papers often write $h' = (1-z) \odot h + z \odot n$, as the LayerNorm paper does. Which signs of which parameters turn one form into the other? ($1 - \mathrm{sigmoid}(a) = \mathrm{sigmoid}(-a)$.)
+#
+# Your layer can now stand inside a recurrent cell, at every step; it still cannot say where it belongs in a deep Transformer: [lesson 11](11_transformer.ipynb).
 #
 # ## Further reading
 #

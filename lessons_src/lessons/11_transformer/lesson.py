@@ -25,7 +25,7 @@ show("norm before the function: loss after 150 steps", losses[2, :, -1], digits=
 # %% [markdown]
 # Somebody who knows only how often each letter occurs has a loss of 2.94. In three of these four runs the first model has learned no more than that, and no error was raised. What holds it back?
 #
-# *About 57 min, in two sittings of 29 and 28.* **You'll be able to**
+# *About 59 min, in two sittings of 31 and 28.* **You'll be able to**
 # - build a Transformer block, as Pre-LN and as Post-LN;
 # - say why a deep Post-LN stack can stall, with numbers;
 # - name what helps, and GPT-2's factor on its branches;
@@ -118,8 +118,6 @@ check.pre_ln(pre_ln)
 #
 # - **Post-LN:** the norm divides by $\sqrt 4 = 2$. What was added is the same for all, but what *distinguishes* two tokens has been halved. Every norm does it again: after 8 branches a 256th is left.
 # - **Pre-LN:** nobody divides on the way. After 8 such branches, independent of each other, the stream has mean square $1 + 8 \cdot 3 = 25$. One final norm divides, by 5: a fifth is left.
-#
-# Now you.
 
 # %% tags=["exercise"] id="ex-11-2"
 # Exercise 11.2 · ●●○○○ · 4 min
@@ -221,10 +219,11 @@ class Block(nn.Module):
 
 
 # %% [markdown]
-# `nn.Identity()` does nothing, so under `"pre"` the last two lines are your `pre_ln`. A GPT stacks blocks between an **embedding** (a learned row of numbers for each letter and each position) and a linear layer that scores the next letter. Its matrices start as **Xavier** proposed, with the variance 2 / (inputs + outputs).
+# `nn.Identity()` does nothing, so under `"pre"` the last two lines are your `pre_ln`. A GPT stacks blocks between an **embedding** (a learned row of numbers for each letter and each position) and a linear layer that scores the next letter. Its matrices start as **Xavier** proposed, with the variance 2 / (inputs + outputs). It reads 63,240 English words.
 
 
-# %% tags=["export"]
+# %% tags=["export", "hide-input"]
+# Stacks blocks to a GPT.
 class CharGPT(nn.Module):
     """A GPT for letters: what comes next, at each position. With "pre", a final norm.
 
@@ -251,10 +250,6 @@ class CharGPT(nn.Module):
         for block in self.blocks:
             x = block(x)  # (B, T, C)
         return self.head(self.final(x))  # (B, T, symbols)
-
-
-# %% [markdown]
-# It reads 63,240 English words: a to z are 1 to 26, and 0 is the start and the end. `y` says what comes next, −100 where nothing is asked.
 
 
 # %% tags=["export", "hide-input"]
@@ -301,12 +296,8 @@ def validation(model):
     return nats(logits, y).item()
 
 
-# %%
-for name, numbers in zip("xy", encode(["norm"], T=6), strict=True):
-    show(name, numbers)
-
 # %% [markdown]
-# The loss is the mean of $-\log p$ in **nats** (natural logarithms), where $p$ is what a net gives to the letter that comes. How good is a loss? Two tables say it: how often each letter occurs, and how often it follows each other one (a *bigram* table).
+# The loss is the mean of $-\log p$ in **nats** (natural logarithms), where $p$ is what a net gives to the letter that comes. Two tables say how good a loss is: how often each letter occurs, and how often it follows each other one (a *bigram* table).
 
 # %% tags=["hide-input"]
 # Counts letters, and pairs of letters.
@@ -324,7 +315,7 @@ show(
 )
 
 # %% [markdown]
-# So at 2.94 a net may as well look at no letter, and below 2.47 it knows more than pairs. Now train both places.
+# So at 2.94 a net may as well look at no letter, and below 2.47 it knows more than pairs.
 
 
 # %% tags=["export"]
@@ -555,7 +546,7 @@ look(place="post", start="Xavier", rate=0.003)  # yours: see the choices above
 #
 # ## 11.6 Five causes, five interventions
 #
-# Now you can test what papers say. A cause that is named is worth what its intervention shows: take it away, and see whether the patient gets well; bring it in, and see whether a healthy net falls ill. The patient is Post-LN from Xavier's start at 0.003. Pre-LN is the control.
+# A cause that a paper names is worth what its intervention shows: take it away, and see whether the patient gets well; bring it in, and see whether a healthy net falls ill. The patient is Post-LN from Xavier's start at 0.003. Pre-LN is the control.
 #
 # **Predict 11.3:** take away what each branch adds to all tokens alike, and add instead a fixed row that is the same for all, of mean square 0.3, 1 or 3 (think of [11.3](#11.3-What-becomes-of-a-difference)). What happens to the loss?
 # - [ ] it gets worse with the size of the row, in both stacks alike :: In Pre-LN nobody divides on the way. Only the final norm does, once.
@@ -614,7 +605,7 @@ tried("memory cleared", "wide skips", "scaled branches", "quiet deep norms")
 # | [The Curse of Depth, 2025](https://arxiv.org/abs/2502.05795): in Pre-LN the deep blocks do little; let their norms return less | block $k$'s norms times $1/\sqrt k$ | In Pre-LN one of the last four blocks is worth {causes[pre, nothing].deep:range}, so that is so. The cure changes nothing in 12 blocks and 150 steps ({causes[pre, quiet deep norms].deep:range}). |
 # | [Keel, 2026](https://arxiv.org/abs/2601.19895): the gradient fades along the skips, so widen them by $n$ | `keel` in the atlas | It learns at all four rates from both starts. At the start no gradient fades here: the first block's is {causes[post, nothing].first_to_last:range} of the last one's. |
 #
-# **Take the cause away, bring it in, and watch a control.** More than one door leads out of this room: what makes branches small or skips wide keeps tokens apart.
+# **Take the cause away, bring it in, and watch a control.** This is not the only cure: what makes branches small or skips wide keeps tokens apart as well.
 #
 # <details><summary>When this holds</summary>
 #
@@ -722,8 +713,6 @@ for layers in (4, 16, 64):
 #
 # </details>
 #
-# PyTorch's `nn.TransformerEncoder` leaves that to you, also under `norm_first=True` ([Deeper](#A-final-norm-where-it-is-due)).
-#
 # ## 11.9 Who puts it where
 #
 # | model | place | norm | norms |
@@ -740,13 +729,12 @@ for layers in (4, 16, 64):
 #
 # ## Take-away
 #
-# - Pre-LN: `x = x + f(norm(x))`, a block only adds to the stream. Post-LN: `x = norm(x + f(x))`, every norm rescales all of it.
 # - A deep Post-LN stack can stall: where branches add the same to all tokens, each norm divides the rest.
 # - A Post-LN that trains does not end behind. From GPT-2's start it ended as low as any place that we tried.
 # - Fewer branches, smaller branches, smaller steps can help. GPT-2 divides the last weights of each of $n$ branches by $\sqrt n$.
-# - Pre-LN's stream grows, so a final norm comes before the output layer: GPT-2 and Llama have 2 norms a block and 1 after the last. `nn.TransformerEncoder` adds none by itself.
+# - Pre-LN's stream grows, so a final norm comes before the output layer.
 #
-# ## Deeper (optional, 13 min)
+# ## Deeper (optional, 14 min)
 #
 # ### The rate, and warm-up
 #
@@ -779,7 +767,7 @@ plot.lines(
 #
 # ### A final norm where it is due
 #
-# What `nn.TransformerEncoder` leaves to you ([section 11.8](#11.8-A-stream-that-grows)), you do here.
+# PyTorch's `nn.TransformerEncoder` leaves the final norm of [section 11.8](#11.8-A-stream-that-grows) to you, also under `norm_first=True`.
 
 
 # %% tags=["exercise", "optional"] id="ex-11-4"
@@ -896,6 +884,8 @@ show("largest change of the output", (with_both - without).abs().max().item(), d
 #
 # 1. Raise the depth from 6 to 12 in steps of 2. Where does Post-LN stall?
 # 2. Give `Block` a third place, norms on both ends of the branch: `x + after(f(before(x)))` (Peri-LN, [lesson 12](12_family.ipynb)). How does the stream grow?
+#
+# Your layer can now stand in a deep GPT, in either place, and the GPT trains; it still cannot leave a trained net without changing what the net computes: [lesson 12](12_family.ipynb).
 #
 # ## Further reading
 #

@@ -26,7 +26,8 @@ def patient_logits(q, k):
     return q @ k.mT / q.shape[-1] ** 0.5
 
 
-# %%
+# %% tags=["hide-input"]
+# Changes the other sentence, then the last word.
 q, k = torch.randn(
     2, 2, 3, 5, 8, generator=torch.Generator().manual_seed(132)
 )  # (B, heads, T, d)
@@ -40,7 +41,7 @@ for name, other in {"the other sentence": neighbor, "the last word": future}.ite
 # %% [markdown]
 # There is no error, but what one user gets depends on what a different user wrote, and a model that should predict the next word already sees it. [Section 12.7](#12.7-Clinic:-a-norm-for-the-whole-tensor) heals the function. First you learn to read any normalization layer (a norm, for short).
 #
-# *About 55 min, in two sittings of 26 and 29.* **You'll be able to**
+# *About 59 min, in two sittings of 29 and 30.* **You'll be able to**
 # - say of any norm what it sees and what it forgets;
 # - take LayerNorm out of a trained Transformer without changing what it computes;
 # - read the equations of a new paper, and build them;
@@ -138,7 +139,7 @@ for name, center in {"LayerNorm": True, "RMSNorm  ": False}.items():
 
 # %% tags=["exercise"] id="ex-12-1"
 # Exercise 12.1 · ●●○○○ · 4 min
-# x holds sentences of words with features, (B, T, C), as above. Six changes:
+# x holds sentences of words with features, (B, T, C), and the norms are as above. Six changes:
 # a  a number is added to all features of a word, its own for each word
 # b  each word is multiplied by a positive number of its own
 # c  each sentence is multiplied by a positive number of its own
@@ -151,7 +152,6 @@ for name, center in {"LayerNorm": True, "RMSNorm  ": False}.items():
 # forgets = dict(
 #     LayerNorm="abcef", RMSNorm="", GroupNorm="", InstanceNorm="", BatchNorm=""
 # )
-# GroupNorm has one group, and BatchNorm is in training.
 ### BEGIN SOLUTION
 forgets = dict(
     LayerNorm="abcef", RMSNorm="bcef", GroupNorm="ce", InstanceNorm="cde", BatchNorm="d"
@@ -167,10 +167,9 @@ check.forgets(forgets)
 # Ask for each norm: which numbers share one mean, and one size? A change is forgotten if it is the same for all of these. For e and f ask whether what is replaced is among them.
 #
 # </details>
-#
-# The five functions answer as well:
 
-# %%
+# %% tags=["hide-input"]
+# Lets the five functions answer as well.
 draw = lambda *shape: 0.5 + torch.rand(shape, dtype=torch.float64, generator=g)  # 0.5 to 1.5
 changes = [x + draw(2, 3, 1), x * draw(2, 3, 1), x * draw(2, 1, 1), x + draw(4)]  # a to d
 changes += [torch.cat([x[:1], draw(1, 3, 4)]), torch.cat([x[:, :2], draw(2, 1, 4)], dim=1)]
@@ -261,7 +260,8 @@ check.centered_layer(centered_layer)
 #
 # RMSNorm after your layer does what LayerNorm did after the old one, for any $h$:
 
-# %%
+# %% tags=["hide-input"]
+# Runs each norm after its layer.
 W2, b2 = (torch.tensor(centered_layer[name]).float() for name in ("weight", "bias"))
 for h in (torch.tensor([1.0, 2.0]), torch.tensor([-3.0, 0.5])):  # (2,)
     show("LayerNorm after the old layer", norm(W @ h + b, -1), digits=2)
@@ -298,12 +298,15 @@ def to_rms(net):
     return net
 
 
-# %%
+# %% tags=["hide-input"]
+# Makes a GPT, and words to read.
 net = CharGPT(layers=3, norm=nn.LayerNorm).double()
 g = torch.Generator().manual_seed(133)
 for parameter in net.parameters():
     nn.init.normal_(parameter, std=0.5, generator=g)  # biases too: zeros would hide mistakes
 tokens = torch.randint(27, (8, 16), generator=g)  # (B, T)
+
+# %%
 logits, converted = net(tokens), to_rms(net)  # (B, T, symbols)
 left = sum(isinstance(module, nn.LayerNorm) for module in converted.modules())
 gap = (converted(tokens) - logits).abs().max() / logits.abs().max()
@@ -359,47 +362,11 @@ from lessonkit.mine import layer_norm  # lesson 4
 # - [ ] 1,600 :: One for each channel and place would leave 8 numbers for each mean. BatchNorm pools the places as well.
 # - [x] 16 :: One for each channel, over all images and places.
 #
-# Can a function without statistics replace a norm? Within one row LayerNorm is a straight line, $(x-\mu)/\sigma$. But move one entry *alone*, and it pulls $\mu$ and $\sigma$ along:
-
-# %% tags=["hide-input"]
-# Draws one entry of a row, moved alone.
-t = torch.linspace(-40, 40, 161)  # (161,)
-others = torch.linspace(-1.5, 1.5, 15) * 2  # (D - 1,)
-rows = torch.cat([t[:, None], others.expand(161, 15)], dim=-1)  # (161, D) = (161, 16)
-moved = F.layer_norm(rows, (16,))[:, 0]  # (161,)
-slope = (moved[81] - moved[79]) / (t[81] - t[79])
-
-
-def moved_alone(ax):
-    bound = 15**0.5
-    curves = {"tanh": bound * torch.tanh(slope * t / bound), "LayerNorm": moved}
-    for (name, values), at in zip(curves.items(), ((0.5, 3.2), (17, 2.7)), strict=True):
-        color = plot.COLORS["DyT" if name == "tanh" else name]
-        ax.plot(t, values, color=color, lw=2.6)
-        ax.text(*at, name, color=plot.ink(color), fontsize=12, va="center", fontweight="bold")
-    for side in (-bound, bound):
-        ax.axhline(side, color="#5F6B73", lw=1.2, ls="--")
-    ax.text(-38, bound - 0.5, "√(D − 1)", color="#5F6B73", fontsize=12, va="center")
-    ax.set(xlabel="the entry that is moved", ylabel="its output")
-
-
-plot.figure(
-    moved_alone,
-    size=(7.2, 2.9),
-    numbers={"entry": t, "LayerNorm": moved},
-    title="One entry of LayerNorm, moved alone, follows an S",
-    caption="A row of 16 numbers, of which 15 stay. The tanh has the same slope in the middle "
-    "and the same limits; √(D − 1) is the bound of lesson 2.",
-    alt="Two S-shaped curves from minus 3.9 to plus 3.9 over an entry from minus 40 to 40. "
-    "LayerNorm and the tanh agree in the middle; the tanh reaches the dashed limits sooner.",
-)
-
-# %% [markdown]
-# LayerNorm's S is $x/\sqrt{x^2+c}$, stretched (Stollenwerk, 2026). Zhu et al. ([DyT](https://arxiv.org/abs/2503.10622), 2025) came to theirs by measuring: in trained nets, the outputs of many a LayerNorm over its inputs looked like a tanh, so they put a tanh in its place. Chen et al. ([Derf](https://arxiv.org/abs/2512.10938), 2025) take erf, the error function, an S as well:
+# Can a function without statistics replace a norm? Zhu et al. ([DyT](https://arxiv.org/abs/2503.10622), 2025) saw that in trained nets the outputs of many a LayerNorm, drawn over its inputs, looked like a tanh, so they put a tanh in its place. Chen et al. ([Derf](https://arxiv.org/abs/2512.10938), 2025) take erf, the error function, an S as well. ([Deeper](#Why-an-S) draws where the S comes from.)
 #
 # $$\operatorname{DyT}(x) = \gamma\odot\tanh(\alpha x)+\beta \qquad \operatorname{Derf}(x) = \gamma\odot\operatorname{erf}(\alpha x + s)+\beta$$
 #
-# Gain $\gamma$ and bias $\beta$ are a number for each feature. $\alpha$ and $s$ are learned as well, one number each for a layer. In Derf's code for pictures they start at 0.5 and 0.
+# $\alpha$ and $s$ are learned as $\gamma$ and $\beta$ are, but one number each for a layer. In Derf's code for pictures they start at 0.5 and 0.
 #
 # **Predict 12.1:** put Derf into the table of [section 12.2](#12.2-What-a-norm-forgets). Which letters does it get?
 # - [ ] "abcef", as LayerNorm :: It has LayerNorm's place in the net. But it subtracts nothing, and divides by no size of its row.
@@ -441,7 +408,7 @@ check.derf(Derf)
 #
 # </details>
 #
-# Does it train? Here is lesson 11's GPT, which learns to spell.
+# Does it train? Put it into lesson 11's GPT, which learns to spell.
 
 
 # %% tags=["export", "hide-input"]
@@ -500,7 +467,8 @@ plot.lines(
 # %% [markdown]
 # A single rate would have decided who looks worse. Each at its best rate, and in how many of the eight runs it is behind LayerNorm:
 
-# %%
+# %% tags=["hide-input"]
+# Prints who is behind, and at which rate.
 for i, name in enumerate(NORMS):
     loss, at = losses[:, i].mean(0).min(0)
     best = f"{name:9} best {loss:.3f} at {RATES[at]}"
@@ -531,9 +499,7 @@ for i, name in enumerate(NORMS):
 query = torch.tensor([9.0, 1.0, 3.0, 3.0])  # (d,)
 for size in (1, 3):
     plain, normed = size * query, F.rms_norm(size * query, (4,))  # (d,) each
-    print(
-        f"size {size}: plain {plain @ plain / 2:5.1f}, with QK-norm {normed @ normed / 2:.1f}"
-    )
+    print(f"size {size}: {plain @ plain / 2:5.1f}, with QK-norm {normed @ normed / 2:.1f}")
 
 # %% [markdown]
 # No key does better than an equal one, because both rows have the length $\sqrt d$.
@@ -646,13 +612,12 @@ for name, other in {"the other sentence": neighbor, "the last word": future}.ite
 #
 # ## Take-away
 #
-# - A number sees those that share its statistics. A norm forgets what it subtracts, and the size that it divides by.
-# - Take the mean out of all that writes to the stream, and RMSNorm computes what LayerNorm did.
+# - What a norm sees and forgets, and where RMSNorm is LayerNorm: the lines of [What you have now](#What-you-have-now).
 # - DyT and Derf take no statistics. Compare norms at several learning rates, each at its best.
 # - QK-norm without gains bounds a score by $\sqrt d$. A norm over all axes of $q$ leaks.
 
 # %% [markdown]
-# ## Deeper (optional, 12 min)
+# ## Deeper (optional, 16 min)
 #
 # ### GroupNorm, and who is whose twin
 #
@@ -755,6 +720,46 @@ print("1 group is LayerNorm of each pixel:", same(one_group, pixels))
 # %% [markdown]
 # So the manual's second sentence needs a condition. **Before gain and bias, GroupNorm with one group is LayerNorm over the whole sample, not over each pixel or word.** In a language model it would see the future.
 #
+# ### Why an S
+#
+# Within one row LayerNorm is a straight line, $(x-\mu)/\sigma$. But move one entry *alone*, and it pulls $\mu$ and $\sigma$ along:
+
+# %% tags=["hide-input"]
+# Draws one entry of a row, moved alone.
+t = torch.linspace(-40, 40, 161)  # (161,)
+others = torch.linspace(-1.5, 1.5, 15) * 2  # (D - 1,)
+rows = torch.cat([t[:, None], others.expand(161, 15)], dim=-1)  # (161, D) = (161, 16)
+moved = F.layer_norm(rows, (16,))[:, 0]  # (161,)
+slope = (moved[81] - moved[79]) / (t[81] - t[79])
+
+
+def moved_alone(ax):
+    bound = 15**0.5
+    curves = {"tanh": bound * torch.tanh(slope * t / bound), "LayerNorm": moved}
+    for (name, values), at in zip(curves.items(), ((0.5, 3.2), (17, 2.7)), strict=True):
+        color = plot.COLORS["DyT" if name == "tanh" else name]
+        ax.plot(t, values, color=color, lw=2.6)
+        ax.text(*at, name, color=plot.ink(color), fontsize=12, va="center", fontweight="bold")
+    for side in (-bound, bound):
+        ax.axhline(side, color="#5F6B73", lw=1.2, ls="--")
+    ax.text(-38, bound - 0.5, "√(D − 1)", color="#5F6B73", fontsize=12, va="center")
+    ax.set(xlabel="the entry that is moved", ylabel="its output")
+
+
+plot.figure(
+    moved_alone,
+    size=(7.2, 2.9),
+    numbers={"entry": t, "LayerNorm": moved},
+    title="One entry of LayerNorm, moved alone, follows an S",
+    caption="A row of 16 numbers, of which 15 stay. The tanh has the same slope in the middle "
+    "and the same limits; √(D − 1) is the bound of lesson 2.",
+    alt="Two S-shaped curves from minus 3.9 to plus 3.9 over an entry from minus 40 to 40. "
+    "LayerNorm and the tanh agree in the middle; the tanh reaches the dashed limits sooner.",
+)
+
+# %% [markdown]
+# This S is $x/\sqrt{x^2+c}$, stretched (Stollenwerk, 2026).
+#
 # ### Reading a published model
 #
 # Can you read the norms off a real program? These are the lines of [nanochat](https://github.com/karpathy/nanochat) that concern them (Andrej Karpathy, MIT license; `nanochat/gpt.py` as of October 2025, later versions differ), retyped and shortened. `rotate` turns queries and keys by an angle that depends on the position. `causal_attention` divides by $\sqrt{d}$.
@@ -836,6 +841,8 @@ plot.blocks(
 # 1. Write InstanceNorm, and LayerNorm([C, H, W]) with gains, from `group_norm`. Which gains cannot be handed over?
 # 2. nanochat rotates queries and keys *before* QK-norm. Does the order matter without gains? And with gains?
 # 3. A library offers only LayerNorm. Which row, made of $x$, has RMSNorm of $x$ as the first half of its LayerNorm?
+#
+# Your layer can now leave its place in a trained Transformer to your RMSNorm, and the net computes the same; it still cannot keep up with PyTorch's on the clock: [lesson 13](13_speed.ipynb).
 #
 # ## Further reading
 #

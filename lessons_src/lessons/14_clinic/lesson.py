@@ -59,7 +59,7 @@ plot.figure(
 # %% [markdown]
 # Every channel has lost a third of its pixels, and no error says why. In this clinic the symptom comes first, then a probe, and only then the code.
 #
-# *About 56 min, in two sittings of 31 and 25.* **You'll be able to**
+# *About 58 min, in two sittings of 32 and 26.* **You'll be able to**
 # - go from a symptom to its cause with a probe, before you read the code;
 # - examine a LayerNorm that a stranger wrote, with ten tests;
 # - build a norm from a page of equations, and examine a result before you report it.
@@ -68,7 +68,7 @@ plot.figure(
 #
 # ## 14.1 Every size fits
 #
-# No shape finds this fault. What is left to ask is: *on which inputs does one output depend?* Autograd knows.
+# No shape finds this fault. What is left to ask is *on which inputs one output depends*, and autograd knows that.
 
 
 # %%
@@ -148,7 +148,8 @@ check.repaired_pixels(repaired_pixels)
 #
 # </details>
 
-# %%
+# %% tags=["hide-input"]
+# Counts the zeros again.
 out = repaired_pixels(x, gain, shift)  # (B, C, H, W)
 show("share of zeros in channels 0, 1, 2", (out[0] == 0).flatten(1).double().mean(1), digits=2)
 
@@ -546,7 +547,8 @@ check.gradient(gradient)
 #
 # All ten in order, each with the faults that it is the first to find:
 
-# %%
+# %% tags=["hide-input"]
+# Prints what each of the ten is the first to find.
 ten = [names, rows, axes, again, gradient, offset, half, constant, options, layout]
 firsts = {name: first_fault(cls, ten) for name, cls in faulty.items()}
 for test in ten:
@@ -787,7 +789,7 @@ train.table(plain | own, "prefix", digits=2)
 #
 # Terms, faults and misconceptions of the whole course are in the [reference](16_reference.ipynb).
 #
-# ## Deeper (optional, 12 min)
+# ## Deeper (optional, 13 min)
 #
 # ### A net that whispers
 #
@@ -974,6 +976,8 @@ show("skeleton", skeleton(RepairedBlock(4), two_rows), digits=2)
 # 1. Add an eleventh test for the second derivative ([lesson 7](07_backward.ipynb)). Which of the twenty-seven layers does it find? Does any layer fail it alone?
 # 2. Break a layer of your own in a way that passes all ten tests. Then write the test.
 # 3. Train TrailNorm with $\lambda = 0.9$ and with $\lambda = 0$, in eight pairs. What do you report?
+#
+# Your layer can now pass the ten tests that twenty-seven faulty ones fail; it still cannot name a file in a net that others trained: [lesson 15](15_in_the_wild.ipynb).
 #
 # ## Further reading
 #

@@ -151,7 +151,7 @@ print("same type as the original:", (typed == wanted).sum().item(), "of", len(fi
 # %% [markdown]
 # There is no error, every shape fits, and all weights are the original's, as is $\epsilon$. Still two files in three get a different type, because of one line.
 #
-# *About 55 min, in two sittings of 29 and 26.* **You'll be able to**
+# *About 58 min, in two sittings of 30 and 28.* **You'll be able to**
 # - read a norm out of the file of a trained model;
 # - ask a norm over which axis it takes its mean;
 # - rebuild a net that others trained, and say how far the copy agrees;
@@ -818,7 +818,7 @@ print("your port agrees with the stranger:", gap < 1e-5)  # float32
 #
 # **This is the end of the course.** It began with a signal that died in fifty layers ([lesson 1](01_why_normalize.ipynb)). Now the layer that you built has done the work of one that others trained and ship. Keep the habits: predict before you run, ask a layer with an input that can tell, compare with float64, give a comparison its control.
 #
-# ## Deeper (optional, 12 min)
+# ## Deeper (optional, 14 min)
 #
 # ### A closing project: what remains of norm 2
 #
@@ -879,6 +879,8 @@ print("one division for all files, the median: labels kept", (same == wanted).su
 #
 # 1. The exam with a shipped model, the text recognizer of RapidOCR (Apache-2.0): after `pip install --no-deps rapidocr-onnxruntime==1.4.4` it is `models/ch_PP-OCRv4_rec_infer.onnx` in the folder of that package. Find its norms by their roots, and port one of them.
 # 2. What has moved since form A? Take [form B](inventory_b.ipynb) of the LayerNorm inventory.
+#
+# Your layer can now name a file, in a net that others trained and ship; it still cannot read the text in a picture, and that is the first task above.
 #
 # ## Further reading
 #
