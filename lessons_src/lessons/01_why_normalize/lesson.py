@@ -19,7 +19,7 @@
 
 # %% [markdown] tags=["no-site"]
 # 1. **Run** a cell with Shift+Enter. Run all in order, folded ones too.
-# 2. **Predict:** put one letter between the quotes and run that cell *before* you read on.
+# 2. **Predict:** run the cell below a question, and click the answer that you expect, *before* you read on.
 # 3. **Build:** replace `raise check.YourTurn(...)` by your code and run the check below it. Its box says *Right*, *Not yet* and probably why, or *Your turn*. The more dots ● a card has, the harder.
 
 # %% [markdown]
