@@ -22,6 +22,7 @@ CELLS = [  # code, and what it adds to the log: (item, verdict, what)
     ('check.predict("2.1", "")', None),
     ('check.predict("2.1", "a")', ("Predict 2.1", "not yet", "a")),
     ('check.recall("2.1", " C. ")', ("Recall 2.1", "right", "c")),
+    ('check.predict("2.1")', None),
     ("def blank(layer):\n    raise check.YourTurn('2.4: write it')\ncheck.is_layer_norm(blank)", None),
     ("os.environ['LESSON_LOG'] = 'off'\ncheck.mean_and_var(mine)", None),
     ("del os.environ['LESSON_LOG']\nwritten = log.read_text()\nlog.unlink(); log.mkdir()", None),
@@ -44,7 +45,10 @@ def test_a_learner_s_kernel_adds_a_line_for_each_try_and_nothing_else(tmp_path):
     assert lines[0]["mistake"].startswith("the variance is divided by D - 1")
     assert "\n" + '{"v": 1, "cut o\n' in text, "a line that was cut off stays alone"
     said = ["".join(out.get("text", "") for out in cell.outputs) for cell in cells]
-    assert said[11].startswith("(This attempt could not be noted in attempts.jsonl: ") and said[12] == "", "said once"
+    assert said[12].startswith("(This attempt could not be noted in attempts.jsonl: ") and said[13] == "", "said once"
+    folds, line_below = cells[8].outputs
+    assert '<details class="lesson-option" open><summary><b>a.</b>' in folds.data["text/markdown"], "as it was answered"
+    assert folds.data["text/markdown"].count(" open>") == 1 and "check.predict" in line_below.data["text/plain"]
     states = states_in(cells, lessons()["02_statistics"])
     assert states == {"2.1": RIGHT, "2.2": NOT_RUN, "2.3": TRIED, "2.4": WAITS}, "and progress reads what was shown"
 

@@ -137,11 +137,22 @@ def output_of(cell):
     return re.sub(r"\x1b\[[\d;]*m", "", "".join("".join(text or "") for text in texts))
 
 
+def below(cells, cell):
+    """Return the id of the next code cell."""
+    ids = [id for id in cells if cells[id]["cell_type"] == "code"]
+    return ids[ids.index(cell) + 1]
+
+
 @pytest.fixture(scope="module")
-def notebook(lab):
+def address(lab):
+    return f"{lab.address}/tree/work/{LESSON}?token={lab.token}"
+
+
+@pytest.fixture(scope="module")
+def notebook(address):
     with pdf.chromium() as browser:
         page = Page(browser.new_page(viewport={"width": 1280, "height": 900}))
-        page.open(f"{lab.address}/tree/work/{LESSON}?token={lab.token}")
+        page.open(address)
         yield page
 
 
@@ -172,8 +183,40 @@ def test_a_wrong_and_a_right_answer_are_typed(notebook):
     notebook.type_into("ex-3-1", "ControlOrMeta+a", text=right)
     told = notebook.run(check)
     assert told.startswith("Right"), told
-    notebook.type_into("recall-3-1", "End", "ArrowLeft", "ArrowLeft", "b")  # between the quotes
-    assert "**Yes.**" in output_of(notebook.cells()["recall-3-1"])
+
+
+def answers(element, letter):
+    """Wait until the line below a question's options says which letter was the answer."""
+    element.get_by_role("status").get_by_text(f"Your answer is {letter}.", exact=True).wait_for()
+
+
+def test_a_prediction_is_clicked_or_answered_by_keys_and_its_outcome_says_what_was_expected(notebook, course):
+    page, outcome = notebook.page, below(notebook.cells(), "predict-3-1")
+    closing = page.locator(".after-predict-3-1")
+    assert closing.get_attribute("open") is None and "expected" not in output_of(notebook.cells()[outcome])
+    assert notebook.go_to("predict-3-1-asked").locator("ul").last.is_hidden(), "the options are buttons"
+    asked = notebook.go_to("predict-3-1")
+    asked.locator("summary").nth(1).click()
+    answers(asked, "b")
+    assert asked.locator("[open]").inner_text().startswith("b. about 1e-7\n\nNot quite.")
+    assert closing.get_attribute("open") == ""
+    assert notebook.run(outcome).startswith("You expected **b**: about 1e-7")
+    recalled = notebook.go_to("recall-3-1")
+    page.keyboard.press("Escape")
+    while page.evaluate("document.activeElement.tagName") != "SUMMARY":
+        page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    answers(recalled, "b")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")  # reads another reason
+    assert recalled.locator("details[open]").count() == 2 and answers(recalled, "b") is None
+    page.keyboard.press("Shift+Enter")
+    notebook.idle()
+    assert page.evaluate("jupyterapp.shell.currentWidget.content.activeCell.model.id") == "recall-3-2-asked"
+    log = [json.loads(line) for line in (course / "work/attempts.jsonl").read_text("utf-8").splitlines()]
+    noted = [(line["item"], line["letter"], line["verdict"]) for line in log if "letter" in line]
+    assert noted == [("Predict 3.1", "b", "not yet"), ("Recall 3.1", "b", "right")]
 
 
 def test_an_explorable_moves_by_the_keyboard(notebook):
@@ -187,6 +230,23 @@ def test_an_explorable_moves_by_the_keyboard(notebook):
 
 def test_nothing_was_asked_of_another_machine_and_the_console_is_clean(notebook):
     assert (notebook.elsewhere, notebook.errors) == ([], [])
+
+
+def test_answers_are_there_after_a_reload_and_in_a_new_kernel(notebook, address):
+    page = notebook.page
+    page.evaluate("jupyterapp.commands.execute('docmanager:save')")
+    notebook.open(address)
+    answers(notebook.go_to("predict-3-1"), "b")
+    page.evaluate("jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    notebook.open(address)
+    asked = notebook.go_to("predict-3-1")
+    says = "(element) => getComputedStyle(element, '::after').content"
+    assert asked.locator(".jupyter-widgets").evaluate(says) == '"Run this cell, and a click answers."'
+    first = next(id for id, cell in notebook.cells().items() if cell["cell_type"] == "code")
+    notebook.run(first)
+    notebook.run("predict-3-1")
+    answers(asked, "b")
+    assert asked.locator("[open]").inner_text().startswith("b."), "as it was answered"
 
 
 def test_make_lab_a_second_time_says_where_the_first_one_is(lab):

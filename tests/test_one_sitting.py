@@ -41,7 +41,7 @@ def test_it_needs_torch_and_matplotlib_and_nothing_else(path, edition):
 
 def test_its_questions_are_folds_and_every_figure_has_its_words(path):
     text = "\n".join(cell.source for cell in read(path).cells if cell.type == "markdown")
-    assert text.count("\n\nRight: ") == len(known(path).questions)
+    assert text.count("\n\n**Yes.** ") == len(known(path).questions)
     outputs = [out for _, cell in rules.built(SITTING) for out in cell.get("outputs", ())]
     pictures = [out for out in outputs if "image/png" in out.get("data", {})]
     assert pictures

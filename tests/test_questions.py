@@ -2,7 +2,7 @@
 
 import pytest
 
-from coursebuild import manifest
+from coursebuild import editions, manifest
 from lessonkit import check, course
 from lessonkit.check import questions
 from tests.toy import CHECKED, TITLE, lesson
@@ -25,15 +25,16 @@ def kit(tmp_path, monkeypatch):
     """A kit that knows that lesson and no other."""
     known = manifest.lesson(lesson(tmp_path, TITLE + TWO + ASKED))
     monkeypatch.setattr(course, "lessons", lambda: {known.stem: known})
-    monkeypatch.setattr(questions, "answered", set())
+    monkeypatch.setattr(questions, "answered", {})
     return known
 
 
+HOW = 'Predict 2.1: write a, b or c as in check.predict("2.1", "a"), and run this cell.\n'
 ANSWERED = {  # a letter: what is said
-    "": "Predict 2.1: put the letter of your answer (a, b or c) between the quotes, and run this cell.\n",
+    "": HOW,
     " C) ": "Yes. The mean is 5 and the deviation 0.\n",
     "b": "Not quite. Look at the denominator: $0/0$.\n",
-    "d": "Predict 2.1: 'd' is none of its letters. Put a, b or c between the quotes, and run this cell.\n",
+    "d": HOW,
 }
 
 
@@ -45,6 +46,25 @@ def test_a_letter_gets_the_reason_of_its_option_and_recall_has_numbers_of_its_ow
     assert capfd.readouterr().out == "Not quite. One for each sample.\n"
     with pytest.raises(ValueError, match="there is no 'Predict 9.9'"):
         check.predict("9.9", "a")
+
+
+CLOSES = {  # the text below the cell that shows what was predicted: what of it waits in a fold
+    "The sum is 3.\n\nNext, a product.": "The sum is 3.",
+    "Look.\n\n**Sums add.** So it is.\n\nNext.\n\n<details>\n\n**It holds.**\n": "Look.\n\n**Sums add.** So it is.",
+    "## 2.2 Products\n\nThey are next.": "",
+    "Now write it.": "",
+}
+
+
+@pytest.mark.parametrize("text", CLOSES)
+def test_what_closes_a_prediction_is_folded_for_learners(text, tmp_path):
+    source = "\n".join(f"# {line}".rstrip() for line in text.split("\n"))
+    asked = ASKED.partition("#\n# **Recall")[0]
+    read = lesson(tmp_path, f"{TITLE}{asked}# %%\n1 + 2\n# %% [markdown]\n{source}\n")
+    learner, solutions = (editions.notebook(read, edition).cells[-2].source for edition in editions.EDITIONS)
+    told = f"<summary>Once you have answered</summary>\n\n{CLOSES[text]}\n\n</details>"
+    assert solutions == text.rstrip()
+    assert learner == solutions.replace(CLOSES[text] or "-", f'<details class="after-predict-2-1">{told}')
 
 
 def test_the_summary(kit):

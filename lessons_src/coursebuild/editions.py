@@ -29,6 +29,8 @@ TRAINING = BUDGET | {"lesson": 90, "cell": 30}  # of a lesson that trains while 
 INVENTORY = re.compile(r"\]\((?=inventory_[ab]\.ipynb\))")  # has no solutions edition
 UPWARDS = re.compile(r"""(\]\(<?|\b(?:href|src)=["'])\.\./""")  # a link in Markdown
 
+RULE = re.compile(r"^\*\*[^*]+\.\*\*.*$", re.MULTILINE)  # a paragraph that begins with a rule in bold
+TASK = re.compile(r"Now |.*\*\*Find out")
 # JupyterLab shows the first line of a folded cell, and that line may not answer a prediction above or below it.
 FOLDED = "# Folded: this cell draws, checks or prepares. Run it like any other; click here to look inside."
 
@@ -47,10 +49,12 @@ class Times:
 
 def notebook(lesson, edition):
     """Return the un-run notebook of an edition, "learner" or "solutions"."""
-    cells = []
+    cells, asked = [], ("", False)
     for cell in lesson.cells:
         learner, solution = blank(lesson, cell)
         source = learner if edition == "learner" else solution
+        if edition == "learner":
+            source, asked = _folded(cell, source, asked)
         if cell.type == "markdown" and edition == "solutions":  # one folder deeper
             source = INVENTORY.sub("](../", UPWARDS.sub(r"\1../../", source))
         tags = list(cell.tags)
@@ -68,6 +72,30 @@ def notebook(lesson, edition):
     book = nbformat.v4.new_notebook(cells=[nbformat.from_dict(cell) for cell in cells])  # build validates it whole
     book.metadata = nbformat.from_dict(METADATA)
     return book
+
+
+def _folded(cell, source, asked):
+    """Return the text of a cell with what closes a prediction in a fold, and what is asked after it.
+
+    asked: (the place of the prediction that is open, whether code has followed it). What closes it is the text up to
+    the last rule above a heading or a fold, or its first paragraph, unless that is a task.
+    """
+    place, ran = asked
+    if cell.type == "code":
+        done = not place or {"exercise", "check"} & set(cell.tags)
+        return source, ("", False) if done else (place, ran or "predict" not in cell.tags)
+    text = source.removesuffix(cell.asked)
+    body = re.split(r"^(?=#|<details)", text, maxsplit=1, flags=re.MULTILINE)[0]
+    if place and body.strip() and not cell.made and (ran or RULE.match(body)):
+        first = body.partition("\n\n")[0]
+        end = max([rule.end() for rule in RULE.finditer(body)], default=0 if TASK.match(first) else len(first.rstrip()))
+        if end:
+            told = f"<summary>Once you have answered</summary>\n\n{body[:end]}\n\n</details>"
+            source = f'<details class="after-{place}">{told}{source[end:]}'
+        place = ""
+    if cell.question:
+        return source, (cell.question.place if cell.question.kind == "Predict" else "", False)
+    return source, (place, ran) if body == text else ("", False)
 
 
 def build(lesson):

@@ -4,7 +4,7 @@
     # - [ ] most of it :: A layer keeps 71 %, and 0.71 · 0.71 is 0.50 already.
     # - [x] next to nothing :: Twenty-five halvings: 3e-8.
 
-becomes the question with the options a and b, and the cell `check.predict("1.1", "")`, which finds the reasons in
+becomes the question with the options a and b, and the cell `check.predict("1.1")`, which finds the reasons in
 lessonkit.course. In a lesson that runs without the kit the options become folds that open on their reasons.
 """
 
@@ -56,9 +56,9 @@ def _ask(lesson, cell):
             question, first, at = _question(lesson, cell, lines, at)
             asked = _shown(lesson, question)
             whole = "\n\n".join(filter(None, ("\n".join(text).strip(), asked)))
-            ident, text = question.name.lower().replace(" ", "-").replace(".", "-"), []
-            ends = Cell("markdown", whole, list(cell.tags), f"{ident}-asked", cell.line, None, question, asked)
-            lesson.cells += [ends, *_answer(lesson, question, ident, cell.line + 1 + first)]
+            text = []
+            ends = Cell("markdown", whole, list(cell.tags), f"{question.place}-asked", cell.line, None, question, asked)
+            lesson.cells += [ends, *_answer(lesson, question, cell.line + 1 + first)]
             continue
         if BOX.match(lines[at]):
             lesson.fail(
@@ -111,25 +111,20 @@ def refuse_options(fail, name, options):
         fail(f"{name} needs exactly one right option: mark it '- [x]', and the others '- [ ]'.")
 
 
-def _answer(lesson, question, ident, line):
-    """Return a list of the cell that takes a letter; [] where a lesson runs without the kit."""
+def _answer(lesson, question, line):
+    """Return a list of the cell that takes an answer; [] where a lesson runs without the kit."""
     if lesson.alone:
         return []
-    call = f'check.{question.kind.lower()}("{question.number}", "{{}}")'
+    call = f'check.{question.kind.lower()}("{question.number}"'
     right = next(letter for letter, option in question.by_letter.items() if option["right"])
-    return [Cell("code", call.format(right), ["predict"], ident, line, learner=call.format(""), made=True)]
+    return [Cell("code", f'{call}, "{right}")', ["predict"], question.place, line, learner=f"{call})", made=True)]
 
 
 def _shown(lesson, question):
     """Return the Markdown with which a cell asks a question."""
     if not lesson.alone:
         return question.markdown
-    folds = (
-        f"<details><summary><b>{letter}.</b> {option['text']}</summary>\n\n"
-        f"{'Right' if option['right'] else 'No'}: {option['reason']}\n\n</details>"
-        for letter, option in question.by_letter.items()
-    )
-    return "\n\n".join([f"**{question.name}:** {question.text}", *folds])
+    return f"**{question.name}:** {question.text}\n\n{question.folds()}"
 
 
 # ---------------------------------------------------------------------------------------------------- cards, the way on

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 import torch
 
 
+# Prepares the training of a net with a norm.
 def _trained(norm):
     """Train a net of six blocks with this norm for 200 steps, and print what it has learned."""
     torch.manual_seed(0)  # the same first weights for every norm
@@ -25,8 +26,7 @@ def _trained(norm):
     print(f"{type(norm).__name__} reads {right.double().mean():.0%} of the test digits")
 
 
-# Write `dx = ...` and `dweight = ...` in the place of the raise line. You may run the check
-# after `dx`.
+# Write `dx = ...` and `dweight = ...` for the raise line. The check may run after `dx`.
 def layer_norm_backward(dy, x, mean, rstd, weight):
     """Carry a gradient back through LayerNorm over the last axis.
 

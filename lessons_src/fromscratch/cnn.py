@@ -24,6 +24,7 @@ def digit_cnn(norm=None, side=8):
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(16 * (side // 4) ** 2, 10))
 
 
+# Trains a net by SGD, in batches.
 def learn(net, digits, rate=0.05, batch_size=64, seed=0, epochs=6, optimizer=torch.optim.SGD):
     """Train a net; the rate falls in a straight line to 0.
 

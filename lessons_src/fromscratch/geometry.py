@@ -26,6 +26,7 @@ def _digits_read(tokens):
     return f"{(scores.argmax(1) == digits.y_test).double().mean():.0%}"
 
 
+# Counts different tokens.
 def _different(tokens):
     """How many different tokens does it make of 1,000 values? Equal: to four decimals."""
     g = torch.Generator().manual_seed(89)
@@ -83,9 +84,7 @@ class RMSNorm(_Shell):
     """Root mean square normalization with a learned gain: takes the place of torch.nn.RMSNorm.
 
     Example: RMSNorm(2, eps=0.0) makes [1.4, 0.2] of [7, 1].
-    x: (..., *normalized_shape). Returns x's shape and dtype, computed in float32 at least;
-    it may be rounded to x's dtype before the gain multiplies, as in many published models.
-    self.axes(x): the axes that are normalized together, a tuple.
+    x: (..., *normalized_shape). Returns x's shape and dtype, computed in float32 at least.
     self.weight: the gain, of shape normalized_shape; None without elementwise_affine.
     self.eps: added to the mean square, under the root; 0 is an eps, too. None: the machine
     epsilon, torch.finfo(dtype).eps, of the type that is computed in.

@@ -35,8 +35,7 @@ class LayerNormGRUCell(nn.Module):
 
     weight_ih (3H, I), weight_hh (3H, H): the rows of r, z, n, as in nn.GRUCell;
     I input_size, H hidden_size. gates_ih, gates_hh: LayerNorm(2H) for r and z together.
-    new_ih, new_hh: LayerNorm(H) for the candidate.
-    Their biases are the cell's biases.
+    new_ih, new_hh: LayerNorm(H) for the candidate. Their biases are the cell's biases.
     """
 
     def __init__(self, input_size, hidden_size):

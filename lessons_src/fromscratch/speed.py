@@ -35,6 +35,7 @@ def line_by_line(x, weight, bias, eps=1e-5):
     return scaled + bias  # (..., D)
 
 
+# Runs a layer forward and backward.
 def _both_passes(layer, dy, *inputs):
     """Run a layer forward and, with dy from above, backward: a gradient for each input."""
     leaves = [item.detach().requires_grad_() for item in inputs]

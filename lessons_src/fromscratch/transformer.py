@@ -70,6 +70,7 @@ class Block(nn.Module):
         return self.after2(x + self.mlp(self.before2(x)))  # (B, T, C)
 
 
+# Stacks blocks to a GPT.
 class CharGPT(nn.Module):
     """A GPT for letters: what comes next, at each position. With "pre", a final norm.
 

@@ -86,7 +86,7 @@ class _Log:
         self.worked, self.last = self.worked + now - self.last, now
 
     def add(self, lesson, item, details):
-        worked = self.worked + time.monotonic() - self.last
+        worked = self.worked + min(time.monotonic() - self.last, PAUSE)  # a click may come long after its cell
         record = {"kernel": self.kernel, "lesson": lesson, "item": item, **details}
         record["on_item"] = round(worked - self.met.setdefault(item, self.before), 1)
         record["in_kernel"] = round(worked, 1)
@@ -116,6 +116,16 @@ def note(lesson, item, right, **details):
     if _log and not off():
         details = {name: value for name, value in details.items() if value is not None}
         _log.add(lesson, item, details | {"verdict": "right" if right else "not yet"})
+
+
+def last_letter(lesson, item):
+    """Return the letter that answered a question last, by the log; "" where none is there."""
+    if _log is None:
+        return ""
+    from lessonkit.progress import log  # which reads what is written here
+
+    noted, _ = log.read(_log.path)
+    return next((one.what for one in reversed(noted) if (one.lesson, one.item) == (lesson, item)), "")
 
 
 def _append(path, line):

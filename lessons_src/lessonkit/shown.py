@@ -23,6 +23,7 @@ HEAD = re.compile(r"(?:Right|Not yet|Your turn|Yes|Not quite)[:.]")
 ONLY_THE_BOX = "<style>.jp-OutputArea-child:has(.lesson-error) + .jp-OutputArea-child { display: none; }</style>"
 
 waiting = {}  # name -> exercise that would have bound it
+above_output = {}  # id of a cell -> Markdown that is shown above what it puts out
 _unread = {}  # exercise whose cell Python could not read when it was run last -> ids of what the kernel held then
 
 
@@ -149,6 +150,8 @@ def install():
 
     def before_cell(info):
         cell["source"] = info.raw_cell or ""
+        if words := above_output.get(getattr(info, "cell_id", None)):
+            _display(words, words, "text/markdown")
 
     def handler(shell, kind, error, traceback, tb_offset=None):
         mine = translate(error) or error

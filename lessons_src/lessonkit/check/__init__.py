@@ -4,7 +4,7 @@
 now. Wrong: raises NotYet. Not written yet: raises YourTurn. Each is a box in a notebook, else text. Each check lives in
 its lesson's room, lessons/NN_name/checks.py, and is loaded when it is first asked for.
 
-`check.predict("3.1", "b")` and `check.recall("3.1", "b")` answer a question of the lesson with a letter.
+`check.predict("3.1")` and `check.recall("3.1")` ask a question of the lesson; a second argument, "b", answers it.
 """
 
 import importlib

@@ -1,6 +1,8 @@
 """Answers that are values: a quiz's numbers and words, and the letters of predictions and recall questions."""
 
+import ast
 import contextlib
+import itertools
 import math
 from fractions import Fraction
 
@@ -10,9 +12,9 @@ from lessonkit import attempts, course
 from lessonkit.check.misconceptions import Misconception, announce
 from lessonkit.check.relations import FUNCTIONS
 from lessonkit.check.verdicts import accept, kind_of, listed, plain_value, refuse_dots, reject
-from lessonkit.shown import tell
+from lessonkit.shown import above_output, in_notebook, tell
 
-answered = set()  # the questions that got a letter in this kernel
+answered = {}  # the questions that have an answer in this kernel: their letters
 
 
 def values(answer, name, expected, causes, tolerance=None):
@@ -167,36 +169,68 @@ def _as_number(value):
 
 
 # ---- letters
-def predict(number, letter):
-    """Answer a prediction: check.predict("3.1", "b") says whether b is right, and why. Left empty, it waits."""
-    _answer(f"Predict {number}", letter)
+def predict(number, letter=""):
+    """Show the options of a prediction, for a click. check.predict("3.1", "b") answers with a letter, and says why."""
+    _ask(f"Predict {number}", letter)
 
 
-def recall(number, letter):
-    """Answer a question about an earlier lesson: check.recall("3.1", "b") says whether b is right, and why."""
-    _answer(f"Recall {number}", letter)
+def recall(number, letter=""):
+    """Ask about an earlier lesson, as check.predict does about this one."""
+    _ask(f"Recall {number}", letter)
 
 
-def _answer(name, letter):
+def _ask(name, letter):
     kind, number = name.split(" ")
     lesson = next((lesson for lesson in course.lessons().values() if number.startswith(f"{lesson.number}.")), None)
     questions = {question.name: question for question in lesson.questions} if lesson else {}
     if name not in questions:
         here = [other.number for other in questions.values() if other.kind == kind]
         raise ValueError(f"there is no {name!r}. The lesson has {', '.join(here) or 'none'}. Correct the number.")
-    options = questions[name].by_letter
-    *most, last = options
-    letters = f"{', '.join(most)} or {last}"
+    question = questions[name]
+    *most, last = question.by_letter
+    how = f'{name}: write {", ".join(most)} or {last} as in check.{kind.lower()}("{number}", "a"), and run this cell.'
     plain = letter.strip(" .()").lower() if isinstance(letter, str) else letter
-    if plain == "":
-        print(f"{name}: put the letter of your answer ({letters}) between the quotes, and run this cell.")
-    elif plain not in options:
-        print(f"{name}: {letter!r} is none of its letters. Put {letters} between the quotes, and run this cell.")
-    else:
-        answered.add(name)
-        right, reason = options[plain]["right"], options[plain]["reason"]
-        attempts.note(lesson.module, name, right, letter=plain)
+    if plain in question.by_letter:
+        _answered(lesson, question, plain)
+        right, reason = question.by_letter[plain]["right"], question.by_letter[plain]["reason"]
         tell(f"{'Yes' if right else 'Not quite'}. {reason}", "right" if right else "not yet", markdown=True)
+    elif plain == "" and in_notebook():
+        _choose(lesson, question, how)
+    else:
+        print(how)
+
+
+def _answered(lesson, question, letter):
+    answered[question.name] = letter
+    attempts.note(lesson.module, question.name, question.by_letter[letter]["right"], letter=letter)
+
+
+def _choose(lesson, question, how):
+    """Show a question's options, and what was clicked in this kernel or an earlier one."""
+    from lessonkit.check import choices  # a grader has no use for widgets
+
+    def clicked(letter):
+        _answered(lesson, question, letter)
+        expect(letter)
+
+    def expect(letter):
+        answered[question.name] = letter
+        expected = question.by_letter[letter]["text"]
+        above_output[_outcome(lesson, question)] = f"You expected **{letter}**: {expected}"
+
+    letter = answered.get(question.name) or attempts.last_letter(lesson.module, question.name)
+    if letter:
+        expect(letter)
+    choices.show(question, letter, how, clicked)
+
+
+def _outcome(lesson, question):
+    """Return the id of the cell that shows what was predicted: the first after the question that does anything."""
+    after = lesson.items[lesson.items.index(question) + 1 :]
+    codes = itertools.takewhile(lambda item: not isinstance(item, (course.Question, course.Exercise)), after)
+    silent = ast.FunctionDef | ast.ClassDef | ast.Assign | ast.Import | ast.ImportFrom
+    does = lambda code: any(not isinstance(statement, silent) for statement in ast.parse(code.source).body)
+    return next((code.id for code in codes if isinstance(code, course.Code) and does(code)), "")
 
 
 def made_by(check):

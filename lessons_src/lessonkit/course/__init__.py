@@ -69,6 +69,21 @@ class Question:
         return dict(zip(LETTERS, self.options, strict=False))
 
     @property
+    def place(self):
+        """The id of the cell that takes the answer: "predict-3-1"."""
+        return re.sub("[ .]", "-", self.name.lower())
+
+    def folds(self, letter=""):
+        """Return the options as Markdown: each a fold that opens on its reason, that of a letter opened."""
+        folds = (
+            f'<details class="lesson-option"{" open" * (key == letter)}>'
+            f"<summary><b>{key}.</b> {option['text']}</summary>\n\n"
+            f"**{'Yes' if option['right'] else 'Not quite'}.** {option['reason']}\n\n</details>"
+            for key, option in self.by_letter.items()
+        )
+        return re.sub(r"`(?=[^\n]*</summary>)(.+?)`", r"<code>\1</code>", "\n\n".join(folds))
+
+    @property
     def markdown(self):
         """What a notebook shows: the question, and its options without their reasons."""
         options = "\n".join(f"- **{letter}.** {option['text']}" for letter, option in self.by_letter.items())

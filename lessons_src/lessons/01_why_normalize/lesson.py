@@ -17,7 +17,7 @@
 
 # %% [markdown] tags=["no-site"]
 # 1. **Run** each cell with Shift+Enter, in order, folded ones too.
-# 2. **Predict:** put one letter between the quotes and run that cell *before* you read on.
+# 2. **Predict:** run the cell below a question, and click the answer that you expect, *before* you read on.
 # 3. **Build:** replace `raise check.YourTurn(...)` by your code and run the check below it.
 
 # %% [markdown]
