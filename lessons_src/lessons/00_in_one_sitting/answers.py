@@ -42,7 +42,6 @@ WRONG = {  # {exercise: {words of what is told: a wrong answer}}
     2: {
         "√((D − 1)/D) · x / root −": "(x - average(x)) / (x.var(-1, keepdim=True) + eps) ** 0.5",
         "over axis (0, 1, 2)": "(x - x.mean()) / (x.var(correction=0) + eps) ** 0.5",
-        "over axis 0.": "(x - x.mean(0)) / (x.var(0, correction=0) + eps) ** 0.5",
         "over axis 1": "(x - x.mean(1, True)) / (x.var(1, False, True) + eps) ** 0.5",
         "y is x / root². ": "x / (population(x) + eps)",
         "y is x − mean / root": "x - average(x) / (population(x) + eps) ** 0.5",
@@ -92,9 +91,7 @@ WRONG = {  # {exercise: {words of what is told: a wrong answer}}
         "dx is rstd · dy − rstd · mean(dy)": "r * (dy - average(dy) - n * average(dy * n))",
         "rstd · weight · mean(dy)": "w * r * (dy - average(dy) - n * average(dy * n))",
         "dx is rstd · h − rstd · x_hat": "r * ((h := dy * w) - n * average(h * n))",
-        "+ rstd · x_hat": "r * ((h := dy * w) - average(h) + n * average(h * n))",
         "over axis (0, 1, 2)": "r * ((h := dy * w) - h.mean() - n * (h * n).mean())",
-        "over axis 1": "r * ((h := dy * w) - h.mean(1, True) - n * (h * n).mean(1, True))",
         "Does a 5": "r * ((h := dy * w) - (s := lambda v: v.sum(-1, True) / 5)(h) - n * s(h * n))",
         "has changed": "r * (dy.mul_(w) - average(dy) - n * average(dy * n))",
         "PyTorch's own grad": "torch.autograd.grad((z := n.clone().requires_grad_()).sum(), z)[0]",

@@ -1,4 +1,4 @@
-"""Checks of lesson 1: what a layer does to the mean square, a signal's fate in a deep net, a standardized vector."""
+"""Checks of lesson 1."""
 
 import math
 

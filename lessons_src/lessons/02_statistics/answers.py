@@ -78,10 +78,6 @@ ANSWERS = {
                 lambda layer: "right" if _is_layer_norm(layer) else "wrong",
                 "yours is 'right'",
             ),
-            "one and zero": (
-                lambda layer: int(_is_layer_norm(layer)),
-                "yours is 1, expected True",
-            ),
             "only the batch looked at": (same_alone, "expected False"),
         },
     },

@@ -1,4 +1,4 @@
-"""Checks of lesson 2: mean and variance, their axes, biased or not."""
+"""Checks of lesson 2."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Checks of lesson 3: eps under the root, what it does to a variance, half precision."""
+"""Checks of lesson 3."""
 
 import math
 
@@ -237,13 +237,20 @@ normalize_half = exercise(
     values=("ordinary", "offset", "small", "outlier", "large"),
     tried="float16, bfloat16 and float32, sigma from 0 to 600, large entries, four values of eps, gradients",
     wrong="""
-    # part of the arithmetic is still in x's dtype, or rounded back to it before the root: there eps becomes 0. | Convert x first, and back in the last step only.
+    # part of the arithmetic is still in x's dtype, or rounded back to it before the root: there eps, or a small variance, becomes 0. | Convert x first, and back in the last step only.
     wide = x
     # or
     wide = x
     var = (wide - mean).square().mean(-1, keepdim=True)
     # or
     deviation = torch.sqrt(var.to(x.dtype) + eps)
+    # or
+    wide = x
+    centered = x.float() - mean.float()
+    deviation = torch.sqrt(var.float() + eps)
+    # or
+    wide = x
+    deviation = torch.sqrt(var.float() + eps)
 
     # a larger eps stops the nan and changes the function: eps belongs to the weights. | Keep it, and compute in float32, where 1e-8 is not 0.
     wide = x
@@ -253,14 +260,6 @@ normalize_half = exercise(
     deviation = torch.sqrt(var + 1e-5)
     # or
     deviation = torch.sqrt(var + max(eps, 1e-5))
-
-    # eps is float32 now, but the variance is still taken in x's dtype. | Convert x first.
-    wide = x
-    centered = x.float() - mean.float()
-    deviation = torch.sqrt(var.float() + eps)
-    # or
-    wide = x
-    deviation = torch.sqrt(var.float() + eps)
 
     # nan_to_num hides the nan; rows of small or of large numbers are still wrong. | Compute in float32.
     wide = x

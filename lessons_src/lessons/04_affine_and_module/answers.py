@@ -102,7 +102,7 @@ ANSWERS = {
     "layer_norm_module": {
         "right": {"the course's": LayerNorm, "PyTorch's way": LikePyTorch},
         "wrong": {
-            "nn.LayerNorm": (nn.LayerNorm, "derived from it"),
+            "nn.LayerNorm": (nn.LayerNorm, "PyTorch's own layer_norm"),
             "F.layer_norm": (
                 instead(
                     LayerNorm,

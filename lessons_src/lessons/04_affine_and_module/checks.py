@@ -1,10 +1,9 @@
-"""Checks of lesson 4: folding on paper, LayerNorm over any trailing shape, the module, an old checkpoint."""
+"""Checks of lesson 4."""
 
 import math
 from collections.abc import Mapping
 
 import torch
-from torch import nn
 
 from fromscratch.affine_and_module import LayerNorm as _LayerNorm
 from fromscratch.affine_and_module import _check_inputs, _sizes
@@ -255,6 +254,12 @@ layer_norm = exercise(
     # the variance is taken over the last axis alone, and the mean over all that are normalized.
     var = (c * c).mean(-1, keepdim=True)
 
+    # the squares are summed. The variance is their mean.
+    var = (c * c).sum(axes, keepdim=True)
+
+    # your answer multiplies by the deviation. | Divide by torch.sqrt, or multiply by torch.rsqrt.
+    x_hat = c * deviation
+
     # your answer divides by the variance. | Divide by its root, the deviation.
     deviation = var + eps
 
@@ -312,10 +317,9 @@ layer_norm = exercise(
     z = x.float()
 
 
-    # without a weight the bias is left out as well. Each of the two may be None on its own.
-    y = y if weight is None or bias is None else y + bias
-
     # where one of weight and bias is None, the other is left out too. Each may be None on its own.
+    y = y if weight is None or bias is None else y + bias
+    # or
     y = x_hat if weight is None or bias is None else x_hat * weight
     y = y if weight is None or bias is None else y + bias
 
@@ -387,20 +391,8 @@ def _placed(cls):
     }
 
 
-def _own_class(cls):
-    theirs = issubclass(cls, nn.LayerNorm)
-    return {"the class": "PyTorch's nn.LayerNorm, or derived from it" if theirs else "your own"}
-
-
 layer_norm_module = exercise(
     _LayerNorm,
-    [
-        Probe(
-            "LayerNorm",
-            _own_class,
-            why="This exercise is there to build it: derive the class from nn.Module.",
-        )
-    ],
     ([_parameters("LayerNorm((3, 4))", (3, 4))], "names and shapes"),
     ([Probe("a new layer of the sizes (3, 4)", _start)], "first values"),
     (
@@ -613,11 +605,13 @@ translated = exercise(
     # a name is changed that only contains the words, or in more places than its end. | Look at the last part of a name, after its last dot.
     new_key = key.replace(last, names[last])
     # or
+    place, dot, last = "", "", next((name for name in names if key.endswith(name)), "")
+    new_key = key.replace(last, names[last])
+    # or
     return {k.replace("gain", "weight").replace("offset", "bias"): 1 + t if "gain" in k else t for k, t in state.items()}
     # or
     return {k.replace("gain", "weight").replace("offset", "bias"): 1 + t if k.endswith("gain") else t for k, t in state.items()}
-
-    # a name is changed that only ends in the word: "regain" ends in gain, and its last part is not "gain". | Look at what is behind the last dot.
+    # or
     place, dot, last = next(((key[: -len(name)], "", name) for name in names if key.endswith(name)), ("", "", key))
 
     # the layer of its own has names without a dot, gain and offset. They are parts of OldNorm as well.

@@ -1,4 +1,4 @@
-"""Checks of lesson 5: softmax, what changes it, its derivatives on paper, a pooling layer and its empty sentence."""
+"""Checks of lesson 5."""
 
 import math
 
@@ -58,20 +58,18 @@ softmax = exercise(
     # the maximum has lost its axis and meets the wrong rows. | Say keepdim=True in the maximum.
     largest = x.amax(-1)
 
-    # x.max(-1, ...) returns a pair, the entries and their places. | Take its .values, or x.amax.
+    # x.max(-1, ...) returns a pair, the entries first and their places second. | Take the first of the two, .values, or x.amax.
     largest = x.max(-1, keepdim=True)
-
-    # x.max(-1, ...) returns the entries first and their places second, and you subtract the places. | Take the first of the two, .values, or x.amax.
+    # or
     largest = x.argmax(-1, keepdim=True)
 
-    # the largest entry is subtracted below the line only. | Use the same e^(x - max) above it.
+    # the largest entry is subtracted on one side of the line only. | Use the same e^(x - max) above and below it.
     return x.exp() / total
+    # or
+    total = x.exp().sum(-1, keepdim=True)
 
     # the sum below is over x. It must be over the exponentials.
     total = x.sum(-1, keepdim=True)
-
-    # the largest entry is subtracted above the line only. | Use the same e^(x - max) in the sum.
-    total = x.exp().sum(-1, keepdim=True)
 
     # one sum for the whole tensor. Every row has its own. | Sum over axis -1, keepdim=True.
     total = e.sum()
@@ -204,7 +202,7 @@ mended_pool = exercise(
     # the padding is not masked: keep is not used. | Fill in -inf before the softmax.
     scores, weights = plain, F.softmax(plain, dim=1)
 
-    # the padding is taken out after the softmax only: it has taken its share, and the rest, perhaps next to nothing, sums to less than 1. | Fill in -inf before the softmax.
+    # the padding is taken out after the softmax only, when it has taken its share. What is left may be next to nothing, divided by its sum or not. | Fill in -inf before the softmax.
     scores = plain
     # or
     scores = plain

@@ -1,4 +1,4 @@
-"""Checks of lesson 6: BatchNorm step by step, on paper and in code."""
+"""Checks of lesson 6."""
 
 import math
 

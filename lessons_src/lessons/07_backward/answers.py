@@ -148,10 +148,6 @@ ANSWERS = {
                 ),
                 "the dy of the cells above",
             ),
-            "gamma": (
-                dict(gamma=BY_HAND["weight"], x=BY_HAND["x"], dy=BY_HAND["dy"]),
-                "not the keys gamma, x, dy",
-            ),
             "by luck": (
                 {"x": draw(11, 4, 8), "weight": draw(12, 8), "dy": draw(13, 4, 8)},
                 "(nearly) 1",

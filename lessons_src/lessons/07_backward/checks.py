@@ -1,5 +1,4 @@
-"""Checks of lesson 7: the backward pass on paper and in one formula, inputs that tell wrong gradients from the right one,
-an autograd.Function that can be differentiated twice.
+"""Checks of lesson 7.
 
 The gradients of a backward function are compared as total derivatives: mean and rstd are computed from x on the tape.
 Formulas that agree for every x agree in them too, however they treat a mean that is not the mean of x.
@@ -487,10 +486,12 @@ layer_norm_function = exercise(
     # mean and rstd are swapped. | layer_norm_backward(dy, x, mean, rstd, weight).
     return *layer_norm_backward(dy, x, rstd, mean, weight), None
 
-    # backward uses eps = 1e-5 instead of ctx.eps.
-    rstd = torch.rsqrt(var + 1e-5)
+    # dy and x are swapped. | layer_norm_backward(dy, x, mean, rstd, weight).
+    return *layer_norm_backward(x, dy, mean, rstd, weight), None
 
-    # backward leaves eps out. | rsqrt(var + ctx.eps).
+    # backward leaves ctx.eps out, or uses 1e-5 instead. | rsqrt(var + ctx.eps).
+    rstd = torch.rsqrt(var + 1e-5)
+    # or
     rstd = torch.rsqrt(var)
     """,
 )

@@ -1,4 +1,4 @@
-"""Checks of lesson 8: two moves of a row, RMSNorm, one run from two starts, tokens that are normalized and differ."""
+"""Checks of lesson 8."""
 
 import torch
 from torch.nn import functional as F

@@ -1,4 +1,4 @@
-"""Checks of lesson 9: a layer on paper, a race, norms put into a net, three broken runs, a published CNN."""
+"""Checks of lesson 9."""
 
 import math
 from itertools import pairwise
@@ -290,20 +290,18 @@ with_norms = exercise(
     # pooling does not always halve the image. | Let conv_output_shape compute it.
     size = tuple(n // 2 for n in size) if isinstance(layer, nn.MaxPool2d) else conv_output_shape(size, layer.kernel_size, **settings)
 
-    # the pooling layer's stride is not handed to conv_output_shape, where it is 1 then.
-    settings = {name: getattr(layer, name) for name in ("stride", "padding", "dilation") if isinstance(layer, nn.Conv2d)}
-
-    # the pooling layer's padding and dilation count as well as its stride. | Hand them to conv_output_shape.
-    size = conv_output_shape(size, layer.kernel_size, layer.stride) if isinstance(layer, nn.MaxPool2d) else conv_output_shape(size, layer.kernel_size, **settings)
-
     # norm gets the size only, without the channels. | Call norm(C, H, W).
     new = norm(*size)
 
     # norm gets the size as one tuple. | Write a star before it.
     new = norm(layer.out_channels, size)
 
-    # not all settings are handed to conv_output_shape: stride, padding and dilation count as well as kernel_size.
+    # not all settings are handed to conv_output_shape: stride, padding and dilation count as well as kernel_size, of pooling layers, too.
     settings = {}
+    # or
+    settings = {name: getattr(layer, name) for name in ("stride", "padding", "dilation") if isinstance(layer, nn.Conv2d)}
+    # or
+    size = conv_output_shape(size, layer.kernel_size, layer.stride) if isinstance(layer, nn.MaxPool2d) else conv_output_shape(size, layer.kernel_size, **settings)
     # or
     settings = {"stride": layer.stride}
     # or

@@ -1,4 +1,4 @@
-"""Checks of lesson 10: LayerNorm inside recurrent cells, a tagger that read ahead."""
+"""Checks of lesson 10."""
 
 from dataclasses import replace
 
@@ -18,7 +18,6 @@ from lessonkit.check.declare import (
     in_float64,
     of_a_layer,
     quiz,
-    raised,
 )
 
 # ---- one step
@@ -261,6 +260,10 @@ lstm_cell = _cell(
     def step(self, part, state):
         return self.norm_c(torch.sigmoid(o) * torch.tanh(c)), c
 
+    # state is (h, c), and h and c have changed places. | h, c = state.
+    def step(self, part, state):
+        c, h = state
+
     # c is not returned. The next step needs both. | return h, c.
     def step(self, part, state):
         return torch.sigmoid(o) * torch.tanh(self.norm_c(c))
@@ -371,10 +374,7 @@ class _Tagger(nn.Module):
 
 
 def _layers(cls):
-    try:
-        tagger = cls(3, 7)  # not the example's 6, which an answer may have written down
-    except TypeError as error:
-        return {"MendedTagger(3, 7)": raised(error)}
+    tagger = cls(3, 7)  # not the example's 6, which an answer may have written down
     shapes = {
         name: tuple(p.shape)
         for name, p in tagger.named_parameters()

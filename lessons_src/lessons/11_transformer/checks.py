@@ -1,4 +1,4 @@
-"""Checks of lesson 11: a Pre-LN block, numbers on paper, scaled branches, the final norm, norms in a row."""
+"""Checks of lesson 11."""
 
 import math
 
@@ -253,6 +253,9 @@ encoder = exercise(
 
     # the final norm is always there. A Post-LN block already ends in a norm. | Without norm_first it is None.
     final = nn.LayerNorm(width)
+
+    # the final norm comes without norm_first, and is missing with it.
+    final = None if norm_first else nn.LayerNorm(width)
 
     # final is the flag norm_first. It is a module, nn.LayerNorm(width), or None.
     final = norm_first

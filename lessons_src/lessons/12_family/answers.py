@@ -57,7 +57,6 @@ ANSWERS = {
                 "No letter is typed",
             ),
             "another letter": (_FORGETS | {"RMSNorm": "bcefg"}, "Right so far: LayerNorm"),
-            "a number": (_FORGETS | {"BatchNorm": 4}, "BatchNorm"),
         },
     },
     "centered_layer": {

@@ -1,4 +1,4 @@
-"""Checks of lesson 12: what norms forget, a layer without its mean, Derf, QK-norm healed, a published model's norms."""
+"""Checks of lesson 12."""
 
 import torch
 from torch import nn

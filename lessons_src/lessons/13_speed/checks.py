@@ -1,4 +1,4 @@
-"""Checks of lesson 13: words moved, the loops of a fused forward and backward pass, a padded variance.
+"""Checks of lesson 13.
 
 The two kernels run as plain Python on arrays that count every access: in which order rows are visited, how often a
 number is read and written. A compiled kernel runs compiled as well, in float32 far from zero, where it must keep its
@@ -321,10 +321,9 @@ forward_rows = exercise(
     # near + rest is added up first and then subtracted: that rounds the mean. | Subtract one after the other.
     x_hat = (x[r, i] - (near + rest)) * scale
 
-    # mean[r] is not written: it still holds the 99 that it held before the call.
+    # mean[r] or rstd[r] is not written: it still holds the 99 that it held before the call.
     del mean[r]
-
-    # rstd[r] is not written: it still holds the 99 that it held before the call.
+    # or
     del rstd[r]
     # or
     del rstd[r]

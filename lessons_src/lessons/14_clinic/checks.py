@@ -1,4 +1,4 @@
-"""Checks of lesson 14: three repairs, two tests that find the fault in unseen layers, and a norm from one page."""
+"""Checks of lesson 14."""
 
 import torch
 from torch import nn
@@ -236,10 +236,9 @@ repaired_init = exercise(
         # a gain over two axes has as many axes as a weight. | Ask which layer a parameter belongs to, not how many axes it has.
         drawn = [p for p in named.values() if p.dim() >= 2]
 
-        # every parameter is drawn, the gains and biases of the norms too.
+        # the gains of the norms are drawn, too: they are parameters, and called weight.
         drawn = list(named.values())
-
-        # every weight is drawn, and that is what the gains of the norms are called, too.
+        # or
         drawn = [p for name, p in named.items() if name.endswith("weight")]
 
         # one-dimensional parameters are set to 0, and the gains of the norms are among them.
@@ -265,10 +264,9 @@ repaired_init = exercise(
         # children() are the layers of the first level only. | modules() walks through those inside others as well.
         layers = list(model.children())
 
-        # the biases of the Linear layers keep what was in them. They are to be 0.
+        # the biases of the Linear layers keep what was in them, or are drawn. They are to be 0.
         biases = []
-
-        # the biases of the Linear layers are drawn, too. They are to be 0.
+        # or
         nn.init.zeros_(nn.init.normal_(bias, std=0.02)[:0])
 
         # the Embedding keeps its own initialization, with deviation 1. It is to be drawn as well.
@@ -628,6 +626,8 @@ trail_norm = exercise(
 
     # the mean is the token's own. Every token is centered by the mean of its trail.
     x_hat = (x - m) / deviation
+    # or
+    mu = m
 
     # only the distance of the token's own mean is added. Those of all tokens of the trail count, weighted.
     gaps = (m - mu) ** 2
@@ -648,6 +648,9 @@ trail_norm = exercise(
 
     # the decay of the layer is not used.
     w = _trail_weights(x.shape[-2], 0.5, x.dtype)
+
+    # the variance divides by D - 1. It is to divide by D. | correction=0.
+    var = x.var(-1, keepdim=True)
 
     # eps is added to the standard deviation. It belongs to the variance, under the root.
     deviation = torch.sqrt(v) + self.eps

@@ -1,4 +1,4 @@
-"""Checks of lesson 15: asking a norm, a shipped net rebuilt, a variance on paper, a norm ported, folding."""
+"""Checks of lesson 15."""
 
 import functools
 
@@ -253,9 +253,6 @@ port = exercise(
     # the constant 0.01 is added to the variance. Its line comes after the Sqrt. | Take the root first.
     deviation = (var + 0.01).sqrt()
 
-    # the constant 0.01 is not used. | It is added to the root.
-    deviation = var.sqrt()
-
     # the bias is added to the gain. Look at the last two lines.
     return x_hat * (1 + gain + bias)
 
@@ -296,9 +293,6 @@ fold = exercise(
     sizes={"D": (5, 1, 2, 320), "K": (3, 1, 17)},
     tried="square and other layers, random gains, gradients",
     wrong="""
-    # the mean of each column is subtracted. The mean of x meets the sum of a row. | Subtract the mean of each row.
-    means = scaled.mean(0)
-
     # the mean is not folded: raw rows x still have theirs. | Subtract from each row of the scaled weight its mean.
     new_weight = scaled
 
