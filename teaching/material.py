@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coursebuild import frame, manifest
-from coursebuild.minutes import MINUTES
+from coursebuild.manifest import MINUTES
 from lessonkit import course
 
 ROOT = Path(__file__).resolve().parents[1]
