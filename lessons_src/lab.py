@@ -38,7 +38,7 @@ def copy_missing(root=ROOT):
         mine = root / "work/solutions" / path.name
         edition, edited = _state(mine)
         if not mine.exists() or edition != _state(path)[0] and not edited:
-            _write(mine, _copy(path, " (solutions)"))
+            _write(mine, _copy(path))
     return new
 
 
@@ -82,23 +82,15 @@ def _called(stem):
     return stem[:2] if stem[:2].isdigit() else stem
 
 
-def _copy(path, title=""):
-    """Return the text of a notebook as work/ gets it, with title behind its heading."""
+def _copy(path):
+    """Return the text of a notebook as work/ gets it."""
     notebook = json.loads(path.read_text(encoding="utf-8"))
-    if title:
-        first = notebook["cells"][0]
-        heading, *rest = _text(first).split("\n")
-        first["source"] = "\n".join([heading + title, *rest])
     notebook["metadata"].setdefault("lesson", {})["copied"] = _fingerprint(notebook)
     return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 
-def _text(cell):
-    return "".join(cell["source"])
-
-
 def _fingerprint(notebook):
-    return hashlib.sha256(json.dumps([_text(cell) for cell in notebook["cells"]]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(["".join(cell["source"]) for cell in notebook["cells"]]).encode()).hexdigest()
 
 
 def _state(path):

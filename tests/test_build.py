@@ -104,7 +104,7 @@ LEARNER, MODULE = BOTH[:1], "lessons_src/fromscratch/tiny.py"
 SOURCE, OTHER = "lessons/02_tiny/lesson.py", "lessons_src/fromscratch/light.py"
 KNOWN, ANSWERS = (f"lessons_src/lessonkit/course/{name}02_tiny.json" for name in ("", "solutions/"))
 DEPENDS = "something that 02_tiny depends on has changed"
-CELLS_DIFFER, ORPHAN = "its cells are not those of 02_tiny", "no lesson makes it, delete it"
+CELLS_DIFFER, ORPHAN = "its cells are not those that coursebuild wrote", "no lesson makes it, delete it"
 DIFFERS = "is not what the sources say. A build overwrites it: edit its source"
 
 
@@ -148,7 +148,7 @@ def test_check_finds_what_a_change_makes_stale_and_nothing_else(what, tiny, caps
 def test_a_lesson_is_removed_with_its_folder_and_check_names_what_a_build_would_change(tiny):
     shutil.rmtree(tiny / "lessons_src/lessons/03_light")
     gone = [OTHER, *(f"{manifest.FOLDER}/{name}03_light.json" for name in ("", "solutions/"))]
-    leads = {path: CELLS_DIFFER for path in BOTH}  # its last cell names the lesson that is gone
+    leads = {path: DEPENDS for path in BOTH}  # its last cell names the lesson that is gone
     package = {"lessons_src/fromscratch/__init__.py": DIFFERS}
     assert wrong_in(tiny) == dict.fromkeys(gone, ORPHAN) | package | leads
     generated.write(whole(tiny))

@@ -237,11 +237,6 @@ ACCIDENTS = {
     "a widget": refusal("imports ipywidgets", "w.value", "import ipywidgets\nw = ipywidgets.IntSlider(-1, -1)"),
     "an open file": refusal("it uses open, which does more", "f and -1", "f = open('WORK/f', 'w')\nprint(-1, file=f)"),
     "a loop": refusal("axis comes from a loop", "axis", "for axis in [1, 0, -1]:\n    pass"),
-    "training": refusal(
-        "axis was made by training",
-        "axis",
-        "net = nn.Linear(1, 1)\ndef train():\n    net(torch.ones(1)).sum().backward()\n    return -1\naxis = train()",
-    ),
     "a list that was filled later": refusal(
         "on its own it does not pass its check: On ", "axes", "axes = []\naxes.append(-1)"
     ),

@@ -52,8 +52,6 @@ def error(name, *traceback):
 BOX = {"output_type": "display_data", "data": {"text/html": "<div>", "text/plain": ["Right: all 3 answers.\n", "Good"]}}
 PRINTED = {"output_type": "stream", "name": "stdout", "text": ["1\n", "Right: outside a notebook"]}
 NOT_YET, BLANK = error("NotYet"), error("YourTurn")
-NEW = error("NameError", "`f` comes from a cell that has not been run in this kernel.", "…")
-NEWER = error("NameError", "`f` is not known: this kernel is new, and the cells above …")
 
 
 def written(path, *rights, **metadata):
@@ -70,7 +68,6 @@ STATES = {  # what the cells show: the states of the exercises 2.1 and 2.2
     "some parts": ([check("first", NOT_YET), check("one", BOX), check("other", NOT_YET)], TRIED, TRIED),
     "no part": ([check("first", BLANK), check("one", NOT_YET), check("other", BLANK)], WAITS, TRIED),
     "an error of its own": ([exercise("2.1", error("SyntaxError")), exercise("2.2", BLANK)], TRIED, WAITS),
-    "a new kernel": ([exercise("2.1", NEWER), check("first", NEW)], NOT_RUN, NOT_RUN),
     "copied, and right below": ([check("first", NOT_YET), exercise("2.1"), check("first", BOX)], RIGHT, NOT_RUN),
     "two in a cell": ([code("check.first(g)\ncheck.one(f)", BOX, NOT_YET)], RIGHT, TRIED),
     "talked about": ([code("# like check.first(f)", BOX)], NOT_RUN, NOT_RUN),
@@ -87,9 +84,6 @@ def test_the_editions_of_a_real_lesson_are_read_as_they_were_stored():
     for folder, state in (("notebooks/solutions", RIGHT), ("notebooks", NOT_RUN)):
         cells = json.loads((ROOT / folder / "04_affine_and_module.ipynb").read_text("utf-8"))["cells"]
         assert set(states_in(cells, lessons()["04_affine_and_module"]).values()) == {state}
-    hook = (ROOT / "lessons_src/lessonkit/shown.py").read_text("utf-8")
-    startup = (ROOT / "lessons_src/lab_settings/startup.py").read_text("utf-8")
-    assert "has not been run in this kernel" in hook and "this kernel is new" in startup
 
 
 @pytest.mark.parametrize("content", ['{"cells": [{"cell_type"', "[1, 2]", "[" * 100_000])
@@ -181,7 +175,7 @@ def test_lab_opens_the_first_lesson_that_is_not_finished(tmp_path):
     assert name == last.name and message.startswith("2 of 3 exercises of the core are right. Next: exercise 3.1")
     last.write_text("{")
     assert lab.opens_on(tmp_path, folder)[0] == "02_tiny.ipynb"
-    (tmp_path / "03_last.json").write_text('{"sections": [')
+    (tmp_path / "03_last.json").write_text('{"type": [')
     with pytest.raises(DamagedCourse, match="03_last.json is damaged. Get it back with git"):
         lessons(tmp_path)
 

@@ -88,8 +88,8 @@ def test_a_new_edition_leaves_what_is_mine_and_follows_what_was_only_looked_at(c
     assert lab.put_beside("2", course) == "02_b_second.ipynb"
     assert lab.put_beside("inventory_a", course) == "inventory_a_second.ipynb"
     assert cells(mine / "02_b.ipynb") == ["# 02_b", "text"] and cells(mine / "02_b_second.ipynb")[1] == "better"
-    assert cells(mine / "solutions/01_a.ipynb") == ["# solutions/01_a (solutions)", "better"]
-    assert cells(mine / "solutions/02_b.ipynb") == ["# 02_b (solutions)", "answer", "my note"]
+    assert cells(mine / "solutions/01_a.ipynb") == ["# solutions/01_a", "better"]
+    assert cells(mine / "solutions/02_b.ipynb") == ["# 02_b", "answer", "my note"]
     with pytest.raises(lab.LabError, match="--new 7: there is no such lesson. There are 01, 02, inventory_a."):
         lab.put_beside("7", course)
 

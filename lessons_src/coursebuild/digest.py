@@ -1,8 +1,8 @@
 """What a lesson's notebooks depend on, as one number: if it changes, they are built anew.
 
-They depend on the lesson, the data files that their code reads, the pinned requirements, and those definitions in the
-course's own modules that their code and the builder reach, from name to name: on no comment, docstring or layout, nor
-on what only a wrong answer or a broken lesson is told.
+They depend on the lesson, its data files, the requirements, and those definitions in the course's own modules that
+their code and the builder reach, from name to name: on no comment, docstring or layout, nor on what only a wrong answer
+or a broken lesson is told.
 """
 
 import ast
@@ -17,7 +17,7 @@ LAZY = {"fromscratch": "fromscratch/[a-z]*.py", "lessonkit.mine": "fromscratch/[
 LAZY["lessonkit.check"] = "lessons/*/checks.py"
 # Functions that get words for wrong answers and for broken lessons; a declared check has them in its argument `wrong`.
 UNSEEN = {"misconceptions", "Misconception", "reject", "fail"}
-BUILDER = ("coursebuild.editions", "build")
+BUILDER = {("coursebuild.frame", "read"), ("coursebuild.editions", "build")}
 IN_CODE = re.compile(r"\b_\w+|\w+(?=\()")  # names in a text that may be code: a check edits texts of right answers
 
 
@@ -42,8 +42,8 @@ class Module(NamedTuple):
 
 
 def digest(lesson):
-    """Return the SHA-256 of all that a lesson's notebooks depend on."""
-    whole = hashlib.sha256()
+    """Return the SHA-256 of all that a lesson's notebooks depend on, the way on to the next lesson too."""
+    whole = hashlib.sha256(lesson.cells[-1].source.encode())
     for path, content in sorted(depends(lesson).items()):
         whole.update(f"{path.relative_to(lesson.root).as_posix()}\0".encode() + content + b"\0")
     return whole.hexdigest()
@@ -52,7 +52,7 @@ def digest(lesson):
 def depends(lesson):
     """Return {path: what counts of it, as bytes} of all files that a lesson's notebooks depend on."""
     cells = _module("", "\n".join(cell.source for cell in lesson.code()))
-    counts, strings = _reached(lesson.root, {BUILDER, *cells.imported.values()}.union(*(c.asks for c in cells.parts)))
+    counts, strings = _reached(lesson.root, BUILDER.union(cells.imported.values(), *(c.asks for c in cells.parts)))
     strings = strings.union(lesson.records, *(cell.strings for cell in cells.parts))
     names = lambda path: {path.name, path.stem if path.parent.name == "runs" else path.name}  # a record has no suffix
     there = [path for path in (lesson.root / "data").rglob("*") if path.is_file() and names(path) & strings]

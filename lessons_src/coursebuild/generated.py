@@ -7,8 +7,8 @@ import json
 
 from coursebuild import inventory, manifest, sources
 from coursebuild.digest import digest
-from coursebuild.editions import EDITIONS, notebook
-from coursebuild.notebooks import refuse_edited, text_of
+from coursebuild.editions import EDITIONS
+from coursebuild.notebooks import fingerprint, refuse_edited
 
 HOMES = {sources.FOLDER: "*.py", manifest.FOLDER: "**/*.json"}  # where nothing else lies
 ORPHAN = "no lesson makes it, delete it"
@@ -72,23 +72,14 @@ def _reason(lesson, edition, whole):
     path = lesson.notebook(edition)
     if not path.exists():
         return "is missing"
-    raises = {"raises-exception"} if edition == "learner" else set()  # which cells have it there, only a run can tell
     try:
         old = json.loads(path.read_text(encoding="utf-8"))
-        cells = [_shown(cell, raises) for cell in old["cells"]]
-        run = any(c.get("outputs") or c.get("execution_count") for c in old["cells"])
-        mark = old["metadata"]["lesson"]["digest"]
+        about, cells = old["metadata"]["lesson"], fingerprint(old)
+        run = any(cell.get("outputs") or cell.get("execution_count") for cell in old["cells"])
     except (ValueError, KeyError, TypeError, AttributeError):
         return "was not made by coursebuild"
-    if cells != [_shown(cell, raises) for cell in notebook(lesson, edition).cells]:
-        return f"its cells are not those of {lesson.stem}"
+    if about["cells"] != cells:
+        return "its cells are not those that coursebuild wrote"
     if run and edition == "learner":
         return "has been run, and the learner edition is stored without outputs"
-    return None if mark == whole else f"something that {lesson.stem} depends on has changed"
-
-
-def _shown(cell, raises):
-    """Return what a cell is: its text, its tags without those in `raises`, whether its code is folded as they say."""
-    tags = set(cell["metadata"].get("tags", ()))
-    folded = "hide-input" in tags and cell["metadata"].get("jupyter", {}).get("source_hidden", False)
-    return cell["id"], cell["cell_type"], text_of(cell), tags - raises, folded
+    return None if about.get("digest") == whole else f"something that {lesson.stem} depends on has changed"

@@ -9,10 +9,9 @@ A lesson has two sittings: the first ends with the section that says "**You can 
 import argparse
 import re
 import sys
-from collections import Counter
 
 from coursebuild import manifest, sources
-from coursebuild.manifest import MINUTES, PRINTED
+from coursebuild.manifest import PRINTED
 
 BUDGET = {"lesson": 60, "sitting": 33}  # minutes of a lesson's core, at most
 STOP = "**You can stop here"
@@ -72,11 +71,9 @@ def main(arguments=None, root=sources.ROOT):
 
 
 def _print(lesson, sections):
-    """Print what the core of a Lesson takes and has, and each section's minutes if asked."""
-    core = sum((manifest.counts(section)[0] for section in lesson.sections if not section.optional), Counter())
-    parts = " ".join(f"{kind} {core[kind]}" for kind in MINUTES)
+    """Print what the core of a Lesson takes, and each section's minutes if asked."""
     both = " + ".join(f"{part:.1f}" for part in sittings(lesson))
-    print(f"{lesson.stem:24} core {both} min  optional {total(lesson, True):5.1f}   {parts}")
+    print(f"{lesson.stem:24} core {both} min  optional {total(lesson, True):5.1f}")
     for section in lesson.sections if sections else ():
         mark = "optional" if section.optional else f"+{section.aside:.1f} opt" if section.aside else ""
         print(f"    {section.minutes:5.1f}  {mark:8}  {'  ' * section.level}{section.heading}")

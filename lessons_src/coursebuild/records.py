@@ -66,9 +66,9 @@ def stale(recorder):
         head = evidence.read(recorder.function.__name__)
     except evidence.EvidenceError as error:
         return str(error)
-    if [head["seeds"], head["grid"], head["shows"]] != [recorder.seeds, recorder.grid, recorder.shows]:
-        return "it has other seeds, another grid or other units"
-    return "" if head["code"] == code(recorder) else "its function has changed"
+    now = [recorder.seeds, recorder.grid, recorder.shows, code(recorder)]
+    same = [head[key] for key in ("seeds", "grid", "shows", "code")] == now
+    return "" if same else "its function, seeds, grid or units have changed"
 
 
 def run(recorder, seeds, where):
@@ -165,7 +165,7 @@ def verdict(before, after):
     """Say how fresh numbers lie to recorded ones: inside their range, or how many outside, and by how much.
 
     >>> verdict([1, 2, 4], [2, 3, 5])
-    'recorded 1 to 4, fresh 2 to 5: 1 of 3 outside, by up to 1 (33 % of the recorded range)'
+    'recorded 1 to 4, fresh 2 to 5: 1 of 3 outside, by up to 1'
     """
     low, high = min(before), max(before)
     away = [max(low - value, value - high) for value in after]
@@ -173,8 +173,7 @@ def verdict(before, after):
     head = f"recorded {low:.4g} to {high:.4g}, fresh {min(after):.4g} to {max(after):.4g}: "
     if not outside:
         return f"{head}all {len(after)} inside"
-    share = f" ({100 * max(outside) / (high - low):.0f} % of the recorded range)" if high > low else ""
-    return f"{head}{len(outside)} of {len(after)} outside, by up to {max(outside):.3g}{share}"
+    return f"{head}{len(outside)} of {len(after)} outside, by up to {max(outside):.3g}"
 
 
 def _seeds(text):

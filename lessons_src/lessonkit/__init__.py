@@ -3,9 +3,8 @@
 The parts that compute set torch's threads from the environment variable LESSON_THREADS (default 1), see _threads. The
 package alone imports no torch: `python -m lessonkit.progress` needs none.
 
-fromscratch, what the lessons have built, finds shipped weights by lessonkit.data; and where a learner has no answer of
-their own, lessonkit.mine and lessonkit.check take the course's from fromscratch. So the two need each other, but
-neither imports the other while it is loaded itself: lessonkit asks for a name of fromscratch when a learner does.
+fromscratch, what the lessons have built, imports lessonkit.data. So lessonkit imports names of fromscratch only when a
+learner asks for them.
 """
 
 from lessonkit import attempts, shown

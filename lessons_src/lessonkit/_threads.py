@@ -1,7 +1,6 @@
 """One thread for torch, or as many as LESSON_THREADS says: each module that computes imports this one.
 
-The small operations of these lessons are up to ten times slower with two threads on two busy cores. The package itself
-imports no torch, so that progress and the log, which compute nothing, start at once and also where there is no torch.
+The small operations of these lessons are up to ten times slower with two threads on two busy cores.
 """
 
 import os

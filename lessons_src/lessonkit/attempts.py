@@ -1,7 +1,7 @@
 """The log of attempts: each check and each answered question in a learner's kernel adds a line to work/attempts.jsonl.
 
-A line holds no code and no name, and nothing is sent anywhere. LESSON_LOG=off ends it. There is no log in builds, in
-tests, for the solutions, or outside a notebook: see lessonkit.places. A line is JSON:
+A line holds no code and no name, and nothing is sent anywhere. LESSON_LOG=off ends it. There is no log where there is
+no learner: see lessonkit.places. A line is JSON:
 
     v               2, the version of this form; in version 1 mistakes had ids
     time            when, UTC, "2026-11-22T06:58:01Z"

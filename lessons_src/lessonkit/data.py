@@ -1,8 +1,7 @@
 """The course's data: digits, words, small files of many types, and a network that others trained (Magika).
 
-Sources and licences: data/README.md. Nothing is downloaded. Each call reads its file again (about 0.02 s) and compares
-it with data/SHA256SUMS, so that a damaged download shows here and not as a strange loss; and each call returns fresh
-objects, so that an edit in place harms no later cell.
+Sources and licences: data/README.md. Each call reads its file again (about 0.02 s) and compares it with
+data/SHA256SUMS, so that a damaged download shows here and not as a strange loss.
 """
 
 import base64
@@ -97,10 +96,9 @@ def digits_split(split=0):
     """Return a DigitsSplit (x_train, y_train, x_test, y_test): 1,297 digits to train on, 500 to test on.
 
     split: a whole number. The order is torch.randperm(1797) with generator seed 1000 + split; the last 500 are the
-    test set. The same split holds the same images everywhere: the draw does not depend on the processor.
-    Both parts are standardised with two numbers, the mean and the standard deviation (divisor n - 1) of all train
-    pixels together. The test pixels have no say in them, as in real use. So x_train (1297, 8, 8) has mean 0 and
-    standard deviation 1, and x_test (500, 8, 8) only nearly.
+    test set.
+    Both parts are standardised with the mean and the standard deviation (divisor n - 1) of all train pixels together.
+    So x_train (1297, 8, 8) has mean 0 and standard deviation 1, and x_test (500, 8, 8) only nearly.
     Raises DataFileError if data/digits.npz is missing or damaged.
     """
     images, labels = digits()

@@ -1,8 +1,7 @@
 """Evidence: what many runs have shown, recorded once in data/runs/NAME.json, and put into texts and figures from there.
 
 A function of a lesson's evidence.py makes a record: it takes a seed and returns numbers. `make runs` runs it for every
-seed and every setting of its grid (a few seeds on two splits, say), and a test repeats one run of each record. A lesson
-loads the numbers, and its text names them where they belong, so that nobody types one:
+seed and every setting of its grid, and a test repeats one run of each record. A lesson's text names the numbers:
 
     {rings.layer_norm:range}                 "97 to 99 %": the smallest and the largest of all runs
     {rings[0.1].layer_norm:mean}             the mean at this point of the grid: a value for each of its arguments; * is

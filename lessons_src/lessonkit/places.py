@@ -1,9 +1,9 @@
 """Where things lie: the learner's folder, the notebook that runs, and the course's data.
 
 The learner's own layers (lessonkit.mine) and the log of attempts live in the folder work/. A kernel counts as a
-learner's only if it was started in that folder itself: not in work/solutions, and not in notebooks/, where builds and
-nbval start theirs. LESSON_WORK names another folder (a class on one machine), or is "off": builds and tests set that.
-Where the course is an installed package, the learner works wherever the kernel starts.
+learner's only if it was started in that folder itself, not in work/solutions or notebooks/. LESSON_WORK names another
+folder (a class on one machine), or is "off" (builds, tests). Where the course is an installed package, the learner
+works wherever the kernel starts.
 """
 
 import json

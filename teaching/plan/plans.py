@@ -2,7 +2,7 @@
 
 import re
 
-from coursebuild.minutes import MINUTES
+from coursebuild.manifest import MINUTES
 from lessonkit.course import Exercise, Question, Text
 from teaching import material
 from teaching.material import in_class

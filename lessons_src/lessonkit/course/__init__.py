@@ -1,8 +1,8 @@
 """What the course consists of: its lessons, their sections with their minutes, and in these the items in order.
 
-coursebuild writes it from the lessons' sources, a file a lesson beside this one, and nobody else reads a source or a
-built notebook. What an exercise's own cell holds in the solutions edition lies apart, in the folder solutions: a class
-on one machine and the grader's jail have all but that folder.
+coursebuild writes it from the lessons' sources, a file a lesson beside this one. What an exercise's own cell holds in
+the solutions edition lies apart, in the folder solutions: a class on one machine and the grader's jail have all but
+that folder.
 
     lessons()        {stem: Lesson}, in order
     pages()          the same, and the reference, which has no exercises and is no lesson
@@ -14,7 +14,7 @@ on one machine and the grader's jail have all but that folder.
 import functools
 import json
 import re
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
@@ -51,7 +51,7 @@ class Question:
     kind: str
     number: str
     text: str
-    options: list
+    options: list = field(default_factory=list)
     tags: list = field(default_factory=list)
 
     @property
@@ -136,7 +136,7 @@ class Exercise:
     number: str
     difficulty: int
     minutes: int
-    source: str
+    source: str = ""
     solved: str = ""
     hint: str = ""
     checks: list = field(default_factory=list)
@@ -220,8 +220,8 @@ class Lesson(_Holder):
 
     stem: str
     title: str
-    minutes: int
-    sections: list
+    minutes: int = 0
+    sections: list = field(default_factory=list)
 
     @property
     def number(self):
@@ -282,36 +282,32 @@ class Lesson(_Holder):
         return {name: check for exercise in self.exercises for name, check in exercise.answers.items()}
 
 
-TYPES = {"text": Text, "question": Question, "code": Code, "exercise": Exercise}
+KINDS = {kind.__name__: kind for kind in (Lesson, Section, Text, Question, Code, Check, Exercise)}
 
 
 def stored(lesson):
     """Return (what the file of a Lesson holds, {id of an exercise: its cell with the answer})."""
-    solutions = {exercise.id: exercise.solved for exercise in lesson.exercises}
-    sections = [_short(section) | {"items": [_item(item) for item in section.items]} for section in lesson.sections]
-    return {"title": lesson.title, "minutes": lesson.minutes, "sections": sections}, solutions
-
-
-def _item(item):
-    kind = next(name for name, kind in TYPES.items() if type(item) is kind)
-    short = {"type": kind} | _short(item)
-    if kind == "exercise":
-        short["checks"] = [_short(check) for check in item.checks]
-    return short
+    return _short(lesson), {exercise.id: exercise.solved for exercise in lesson.exercises}
 
 
 def _short(thing):
-    """Return the fields of an object, without those that are as they are by default, and without a solution."""
-    values = {item.name: (getattr(thing, item.name), item) for item in fields(thing)}
-    needed = {name: value for name, (value, item) in values.items() if value or item.default is item.default_factory}
-    return {name: value for name, value in needed.items() if name not in ("solved", "items")}
+    """Return an object with its type as a dictionary of the fields that are not empty, without a solution."""
+    if not is_dataclass(thing):
+        return thing
+    short = {"type": type(thing).__name__}
+    for name in (item.name for item in fields(thing) if item.name != "solved"):
+        value = getattr(thing, name)
+        if value:
+            short[name] = list(map(_short, value)) if isinstance(value, list) else value
+    return short
 
 
-def _from(item):
-    kind = TYPES[item.pop("type")]
-    if kind is Exercise:
-        item["checks"] = [Check(**check) for check in item.get("checks", ())]
-    return kind(**item)
+def _from(short):
+    """Return what _short was given."""
+    if not isinstance(short, dict) or "type" not in short:
+        return short
+    values = {name: list(map(_from, value)) if isinstance(value, list) else value for name, value in short.items()}
+    return KINDS[values.pop("type")](**values)
 
 
 def _read(path):
@@ -323,12 +319,7 @@ def _read(path):
 
 def read(path):
     """Return the Lesson of a file, without solutions."""
-    table = _read(path)
-    sections = [
-        Section(**section | {"items": [_from(item) for item in section.get("items", ())]})
-        for section in table["sections"]
-    ]
-    return Lesson(path.stem, table["title"], table["minutes"], sections)
+    return _from(_read(path))
 
 
 @functools.cache

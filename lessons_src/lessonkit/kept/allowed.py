@@ -1,12 +1,12 @@
 """What a kept answer may consist of: imports of what computes, definitions and assignments.
 
 It must import by itself in a new process and do nothing but define. So what leans on the screen, the keyboard, a file
-or the notebook is refused, and so is a value that training has made. This is no sandbox.
+or the notebook is refused. This is no sandbox.
 """
 
 import ast
 
-from lessonkit.program import modules, needed
+from lessonkit.program import modules
 
 MODULES = set(
     "torch numpy numba onnx lessonkit fromscratch abc bisect cmath collections contextlib copy dataclasses decimal "
@@ -15,9 +15,8 @@ MODULES = set(
 )
 FUNCTIONS = set("open input display get_ipython exec eval compile globals __import__ breakpoint exit quit".split())
 FILES = set("loadtxt savetxt genfromtxt fromfile memmap read_text write_text load save".split())  # but for self.load
-TRAINERS = {"lessonkit.train", "lessonkit.runs", "torch.optim"}
-DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Pass)
-VALUES = (ast.Assign, ast.AnnAssign, ast.AugAssign)
+KEPT = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Pass)
+KEPT += (ast.Assign, ast.AnnAssign, ast.AugAssign)
 
 
 def trouble(program):
@@ -40,8 +39,6 @@ def _troubles(statement, program):
             yield f"it uses {ast.unparse(node)}, which reads or writes a file"
         if isinstance(node, ast.Global):
             yield f"it changes {node.names[0]} for all, by a global statement"
-    if isinstance(statement.node, VALUES) and _trains(statement, program):
-        yield f"{min(statement.binds)} was made by training"
     for name in sorted((statement.now | statement.later) & FUNCTIONS - bound):
         yield f"it uses {name}, which does more than compute"
 
@@ -51,15 +48,4 @@ def _does_something(node):
     if isinstance(node, (ast.If, ast.Try, ast.ExceptHandler)):
         inner = (ast.stmt, ast.ExceptHandler)
         return any(_does_something(child) for child in ast.iter_child_nodes(node) if isinstance(child, inner))
-    return not isinstance(node, (*DEFINITIONS, *VALUES))
-
-
-def _trains(statement, program):
-    """Return whether what makes a value trains something: that would be repeated at each import."""
-    making = [statement, *(part for name in statement.now for part in needed(program, name)[0])]
-    for node in (node for part in making for node in ast.walk(part.node)):
-        called = getattr(node.func, "attr", "") if isinstance(node, ast.Call) else ""
-        asked = {f"{module}.{alias.name}" for module in modules(node) for alias in node.names}
-        if called in ("backward", "step") or TRAINERS & {*modules(node), *asked}:
-            return True
-    return False
+    return not isinstance(node, KEPT)

@@ -5,7 +5,7 @@ An exercise is found by its checks, wherever the learner has moved, copied or sp
     right    each of its checks said "Right"
     tried    a check said no, or the exercise's or the check's cell ended in an error of the learner's own
     waits    only "your turn" was said
-    not run  none of that, also where a new kernel has not run the cells above
+    not run  none of that
 """
 
 import json
@@ -21,7 +21,6 @@ STATES = (RIGHT, TRIED, WAITS, NOT_RUN)  # the best first
 MARKS = {RIGHT: "●", TRIED: "◐", WAITS: "○", NOT_RUN: "·"}
 CHECK = re.compile(r"^check\.(?!predict\(|recall\(|summary\()([a-z]\w*)\(", re.MULTILINE)
 SAYS_RIGHT = re.compile(r"^Right:", re.MULTILINE)
-NEW_KERNEL = ("has not been run in this kernel", "this kernel is new")  # in words of lessonkit.shown and startup.py
 
 
 @dataclass
@@ -88,7 +87,8 @@ def states_in(cells, lesson):
     verdicts = defaultdict(lambda: [NOT_RUN])  # name of a check, or number of an exercise: what its cells showed
     for cell in (cell for cell in cells if cell["cell_type"] == "code"):
         text, outputs = "".join(cell["source"]), cell["outputs"]
-        failed = next((_of_error(out) for out in outputs if out["output_type"] == "error"), NOT_RUN)
+        ended = [WAITS if out["ename"] == "YourTurn" else TRIED for out in outputs if out["output_type"] == "error"]
+        failed = ended[0] if ended else NOT_RUN
         for card in CARD.finditer(text):
             verdicts[card[1]].append(failed)
         shown = (out.get("text") or out.get("data", {}).get("text/plain", "") for out in outputs)
@@ -103,13 +103,6 @@ def _state(exercise, verdicts):
     if RIGHT in checks:
         return RIGHT if set(checks) == {RIGHT} else TRIED
     return min([*checks, *verdicts[exercise.number]], key=STATES.index)
-
-
-def _of_error(out):
-    if out["ename"] == "YourTurn":
-        return WAITS
-    shown = " ".join(out["traceback"])
-    return NOT_RUN if out["ename"] == "NameError" and any(words in shown for words in NEW_KERNEL) else TRIED
 
 
 def spread(folders, *logs):
