@@ -881,7 +881,7 @@ for norm in (nn.Identity, LayerNorm):  # yours
     print(f"{norm.__name__:9} {digits[0].tolist()} -> {written[0].tolist()}  {right:.0%} right")
 
 # %% [markdown]
-# With your layer the net sorts. Without it, it is hardly better than chance.
+# With your layer the net sorts. Without it, it does not.
 #
 # <details><summary>How sure is that, and is a norm always needed?</summary>
 #
