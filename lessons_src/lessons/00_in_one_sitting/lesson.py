@@ -881,13 +881,13 @@ for norm in (nn.Identity, LayerNorm):  # yours
     print(f"{norm.__name__:9} {digits[0].tolist()} -> {written[0].tolist()}  {right:.0%} right")
 
 # %% [markdown]
-# With your layer the net sorts. Without it, it is hardly better than chance.
+# With your layer the net sorts. Without it, it does not.
 #
 # <details><summary>How sure is that, and is a norm always needed?</summary>
 #
 # Of 1,000 fresh rows, with LayerNorm {sorters[LayerNorm, wide].right:range} of the digits are right, without it {sorters[none, wide].right:range}.
 #
-# It depends on the first weights. With those that PyTorch draws, which are smaller, the same net gets {sorters[none, PyTorch's].right:range} right without any norm, and {sorters[LayerNorm, PyTorch's].right:range} with LayerNorm. So a norm is not always needed. It spares you a choice that can go wrong. {sorters:again}
+# It depends on the first weights. With those that PyTorch draws, which are smaller, the median net gets {sorters[none, PyTorch's].right:median} right without any norm, and {sorters[LayerNorm, PyTorch's].right:median} with LayerNorm. So a norm is not always needed. It spares you a choice that can go wrong. {sorters:again}
 #
 # </details>
 

@@ -123,17 +123,18 @@ def signals(seed, depth, mean=0.0, width=64):
     return size(h) / size(x), size(back) / size(up)
 
 
-@record(seeds=range(24), shows={"low": ".2f", "high": ".2f"}, tolerance=1e-6)
-def scale_lives(seed, depth=50):
-    """Between which weight scales the signal arrives with an rms between 0.01 and 100.
+@record(seeds=range(96), shows={"low": ".2f", "high": ".2f"}, tolerance=1e-6)
+def scale_lives(seed, depth=50, number=3):
+    """Between which weight scales one digit of rms 1, as in explore.depth, arrives with 0.01 to 100.
 
     All fifty layers together multiply by the scale fifty times, so one draw says both ends.
     """
-    arrives = (
-        signals(seed, depth)[0]
-        * data.digits_split(0).x_train[:40].square().mean().sqrt().item()
-    )
-    at_one = arrives / 2 ** (depth / 2)
+    rms = lambda t: t.square().mean().sqrt()
+    h = data.digits()[0][number].flatten().double()  # (64,)
+    h = h / rms(h)
+    for _ in range(depth):
+        h = torch.relu(h @ torch.randn(64, 64, dtype=h.dtype) / 8)
+    at_one = rms(h).item()
     return {"low": (0.01 / at_one) ** (1 / depth), "high": (100 / at_one) ** (1 / depth)}
 
 

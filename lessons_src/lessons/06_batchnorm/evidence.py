@@ -43,9 +43,10 @@ def halved(net, mean_of_batch):
     )
 
 
-# Out of the mixed batches of training, rounding moves more of the 500 answers.
+# Out of the mixed batches of training, rounding moves more of the 500 answers. Many splits: how the
+# sorted digits fall into batches of 50 depends on the split.
 @record(
-    seeds=range(8),
+    seeds=range(2),
     shows=dict.fromkeys(
         [
             "mixed", "sorted", "mixed_by_5", "mixed_by_10", "sorted_eval", "mixed_eval",
@@ -54,7 +55,7 @@ def halved(net, mean_of_batch):
         ".0f %",
     ),
     tolerance=6,
-    split=[0, 1, 2],
+    split=list(range(12)),
 )  # fmt: skip
 def batchnorm_orders(seed, split=0, rate=0.1, epochs=5):
     """Percent of the test digits read by the opening's net with BatchNorm: mixed, sorted by label.

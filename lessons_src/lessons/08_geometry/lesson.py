@@ -504,7 +504,7 @@ print("from W at 0.005, the same losses:", bool((slow - long).abs().max() < 1e-1
 #
 # <details><summary>When this holds</summary>
 #
-# A faster pace helps where $W$ was too long. With a decay of 0.02, from $10\,W$ at 0.5 the last loss was {decayed[10.0, *].loss_with_decay:range} instead of {decayed[10.0, *].loss:range}; from $W$ it was {decayed[1.0, *].loss_with_decay:range} instead of {decayed[1.0, *].loss:range}. So decay was better in {decayed[10.0, *].gained:count > 0} of {decayed[10.0, *]:n} pairs from $10\,W$, and in {decayed[1.0, *].gained:count > 0} from $W$. {decayed:again}
+# A faster pace helps where $W$ was too long. With a decay of 0.02, from $10\,W$ at 0.5 the last loss was {decayed[10.0].loss_with_decay:range} instead of {decayed[10.0].loss:range}; from $W$ it was {decayed[1.0].loss_with_decay:range} instead of {decayed[1.0].loss:range}. So decay was better in {decayed[10.0].gained:count > 0} of {decayed[10.0]:n} pairs from $10\,W$, and in {decayed[1.0].gained:count > 0} from $W$. {decayed:again}
 #
 # </details>
 #
@@ -619,7 +619,7 @@ for tokens in (mended_tokens, without_norm):  # the second is the control
 #
 # <details><summary>When this holds</summary>
 #
-# For at least three numbers a token, where the projections of $w$ and of $b$ are not parallel, and $\epsilon$ is negligible against the variance of the row. The mended tokens read {token_readers[norm of product and bias, *].reads:range}, tokens without a norm {token_readers[no norm, *].reads:range}, signs {token_readers[RMSNorm of one number, *].reads:range}. {token_readers:again}
+# For at least three numbers a token, where the projections of $w$ and of $b$ are not parallel, and $\epsilon$ is negligible against the variance of the row. The mended tokens read {token_readers[norm of product and bias, *].reads:range}, tokens without a norm {token_readers[no norm, *].reads:range}, signs {token_readers[RMSNorm of one number, *].reads:range} and {token_readers[norm of the product, *].reads:range}. {token_readers:again}
 #
 # </details>
 #
