@@ -577,7 +577,7 @@ def tried(*changes):
 tried("nothing", "own part", "common row 0.3", "common row 1", "common row 3")
 
 # %% [markdown]
-# So tokens that are made alike are enough to stall a Post-LN stack, and taking the common part away is enough to heal this one. Repeat it with a seed of your own, and a size in between:
+# So tokens that are made alike are enough to hold a Post-LN stack back, and taking the common part away is enough to heal this one. Repeat it with a seed of your own, and a size in between:
 
 # %% tags=["nbval-ignore-output"]
 place, size, seed = "post", 2.0, 0  # yours
@@ -599,17 +599,17 @@ tried("memory cleared", "wide skips", "scaled branches", "quiet deep norms")
 # %% [markdown] tags=["no-slide"]
 # | who, and what they say | intervention | here |
 # |---|---|---|
-# | [Xiong et al., 2020](https://arxiv.org/abs/2002.04745): the last blocks' gradients are too large at first, so warm up | warm-up; a tenth of the rate for the last half of the blocks, or for the first | Warm-up helps every run. Slow last blocks help some, and so do slow first ones: where is not what matters. |
-# | [Liu et al., 2020](https://arxiv.org/abs/2004.08249): a small change of the weights is amplified; not the gradients, and not Adam's memory | wider skips (*Admin*); Adam with a memory of 10 steps, or cleared at step 40 | Wide skips help every run, another memory few or none. But amplification is large without the common part, which learns ({causes[post, own part].amplification:range}), and small with a common row of 3, which stalls ({causes[post, common row 3].amplification:range .1f}). |
+# | [Xiong et al., 2020](https://arxiv.org/abs/2002.04745): the last blocks' gradients are too large at first, so warm up | warm-up; a tenth of the rate for the last half of the blocks, or for the first | Warm-up helps every run. Slow last blocks help less, and slow first ones least: where matters, and is not all. |
+# | [Liu et al., 2020](https://arxiv.org/abs/2004.08249): a small change of the weights is amplified; not the gradients, and not Adam's memory | wider skips (*Admin*); Adam with a memory of 10 steps, or cleared at step 40 | Wide skips help every run, a short memory little, a cleared one few or none. But amplification is large without the common part, which learns ({causes[post, own part].amplification:range}), and small with a common row of 3, which learns less ({causes[post, common row 3].amplification:range .1f}). |
 # | [Noci et al., 2022](https://arxiv.org/abs/2206.03126): tokens become alike | the own part alone; a common row | Confirmed in both directions, at this rate. |
-# | [The Curse of Depth, 2025](https://arxiv.org/abs/2502.05795): in Pre-LN the deep blocks do little; let their norms return less | block $k$'s norms times $1/\sqrt k$ | In Pre-LN one of the last four blocks is worth {causes[pre, nothing].deep:range}, so that is so. The cure changes nothing in 12 blocks and 150 steps ({causes[pre, quiet deep norms].deep:range}). |
-# | [Keel, 2026](https://arxiv.org/abs/2601.19895): the gradient fades along the skips, so widen them by $n$ | `keel` in the atlas | It learns at all four rates from both starts. At the start no gradient fades here: the first block's is {causes[post, nothing].first_to_last:range} of the last one's. |
+# | [The Curse of Depth, 2025](https://arxiv.org/abs/2502.05795): in Pre-LN the deep blocks do little; let their norms return less | block $k$'s norms times $1/\sqrt k$ | In Pre-LN one of the last four blocks is worth {causes[pre, nothing].deep:range}, so that is so. The cure does not make it worth more in 12 blocks and 150 steps ({causes[pre, quiet deep norms].deep:range}). |
+# | [Keel, 2026](https://arxiv.org/abs/2601.19895): the gradient fades along the skips, so widen them by $n$ | `keel` in the atlas | It learns at all four rates from both starts. At the start no gradient fades here: in eight runs the first block's was {causes[post, nothing].first_to_last:range} of the last one's. |
 #
 # **Take the cause away, bring it in, and watch a control.** This is not the only cure: what makes branches small or skips wide keeps tokens apart as well.
 #
 # <details><summary>When this holds</summary>
 #
-# In a net of 12 blocks and 32 features that reads letters, 150 steps at 0.003. {causes:again} Tokens that become alike are not all: from GPT-2's start, where they do not, Post-LN stalls at 0.03 ({atlas[post, GPT-2, 0.03].loss:range} in {atlas[post, GPT-2, 0.03]:n} runs).
+# In a net of 12 blocks and 32 features that reads letters, 150 steps at 0.003. Wide skips change nothing in Pre-LN, quiet deep norms nothing in Post-LN. {causes:again} Tokens that become alike are not all: from GPT-2's start, where they do not, Post-LN stalls at 0.03 ({atlas[post, GPT-2, 0.03].loss:range} in {atlas[post, GPT-2, 0.03]:n} runs).
 #
 # </details>
 #

@@ -888,7 +888,7 @@ train.table(train.compare(nets, **settings), "accuracy", digits=0)
 #
 # <details><summary>How sure is that?</summary>
 #
-# What is not drawn is as PyTorch makes it, with Linear biases of 0. All drawn, the net reads {whispering[all, *].read:range}, and with no part drawn {whispering[none, *].read:range}.
+# What is not drawn is as PyTorch makes it, with Linear biases of 0. After three epochs, all drawn, the net reads {whispering[all, *].read:range}, and with no part drawn {whispering[none, *].read:range}.
 #
 # | part | only this one is drawn | all but this one | the weights and this one |
 # |---|---|---|---|
