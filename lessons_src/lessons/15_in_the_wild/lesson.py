@@ -151,7 +151,7 @@ print("same type as the original:", (typed == wanted).sum().item(), "of", len(fi
 # %% [markdown]
 # There is no error, every shape fits, and all weights are the original's, as is $\epsilon$. Still two files in three get a different type, because of one line.
 #
-# *About 58 min, in two sittings of 30 and 28.* **You'll be able to**
+# *About 59 min, in two sittings of 30 and 29.* **You'll be able to**
 # - read a norm out of the file of a trained model;
 # - ask a norm over which axis it takes its mean;
 # - rebuild a net that others trained, and say how far the copy agrees;
@@ -746,8 +746,13 @@ plot.lines(
     title="One pass loses digits as the mean outgrows σ",
     x="largest μ²/σ² of a file's 256 features at norm 1",
     y="largest error of norm 1's output",
+<<<<<<< HEAD
     caption=f"{len(order)} files, float32 against float64; one more is all zeros. At the right "
     "are three short files, mostly padding. The original's sums are rougher, too.",
+=======
+    caption=f"{len(order)} files, float32 against float64. (One more is all zeros, with "
+    "variance 0.) The three points at the right are short files, which are mostly padding.",
+>>>>>>> g-m2
     alt="Two clouds of points on logarithmic axes. Over ratios from 50 to 80,000 one pass "
     "rises more than a hundredfold; two passes stay below 1e-5.",
 )
@@ -811,8 +816,7 @@ print("your port agrees with the stranger:", gap < 1e-5)  # float32
 # %% [markdown]
 # ## Take-away
 #
-# - **A LayerNorm divides by a root.** $\epsilon$ is in an `Add` around it, the gain in a `Mul` after it.
-# - **The axis is asked for, not assumed: change one number, and see which outputs move.**
+# - How a norm is found in a file, and its axis: the lines of [What you have now](#What-you-have-now).
 # - Your copy gives all 48 files the original's label. **Compare a copy part by part**, and let float64 judge: **one pass loses the variance where the mean is far larger than σ.**
 # - **The axis and the mean decide. $\epsilon$ travels with the weights.** The divisor, and one pass or two, show in the digits.
 #
