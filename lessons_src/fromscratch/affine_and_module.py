@@ -123,9 +123,8 @@ def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     x: (..., *normalized_shape), any float type, perhaps no rows. Returns x's shape and type.
     weight, bias: of shape normalized_shape, or None, each for itself.
     The variance is the biased one; eps is added to it and may be 0. Half precision is computed
-    in float32 and rounded once, at the end; float64 stays float64. The result can be
-    differentiated twice and mapped by torch.func.vmap, as plain tensor operations can; x is
-    left as it is. PyTorch's own norms are not allowed here.
+    in float32 and rounded once, at the end; float64 stays float64. Write it in plain tensor
+    operations, none of them in place, without PyTorch's own norms.
     """
     sizes = _sizes(normalized_shape)  # a tuple, (4,) or (3, 4)
     _check_inputs(x, sizes, weight, bias)

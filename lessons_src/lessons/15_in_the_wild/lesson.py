@@ -746,13 +746,8 @@ plot.lines(
     title="One pass loses digits as the mean outgrows σ",
     x="largest μ²/σ² of a file's 256 features at norm 1",
     y="largest error of norm 1's output",
-<<<<<<< HEAD
     caption=f"{len(order)} files, float32 against float64; one more is all zeros. At the right "
     "are three short files, mostly padding. The original's sums are rougher, too.",
-=======
-    caption=f"{len(order)} files, float32 against float64. (One more is all zeros, with "
-    "variance 0.) The three points at the right are short files, which are mostly padding.",
->>>>>>> g-m2
     alt="Two clouds of points on logarithmic axes. Over ratios from 50 to 80,000 one pass "
     "rises more than a hundredfold; two passes stay below 1e-5.",
 )
