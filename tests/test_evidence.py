@@ -103,16 +103,16 @@ def test_every_run_is_drawn_and_what_cannot_be_is_named(toy, capsys):
     records.main([], root)
     capsys.readouterr()
     evidence.show("toy")
-    assert capsys.readouterr().out.startswith("accuracy: 90.5 to 96.5; finds: 0 to 1\nA dot is a run; recorded on ")
+    assert capsys.readouterr().out.startswith("accuracy: 90.5 to 96.5\nA dot is a run; recorded on ")
     evidence.show("toy", "accuracy", split=3, rate=0.1)
     assert capsys.readouterr().out.startswith("accuracy: 93.5 to 96.5\n")
-    for keys, where, words in (
-        (["loss"], {}, "loss[0] is one of a list"),
-        (["width"], {}, "toy holds no number 'width' to show. It shows accuracy, loss, finds"),
-        (["accuracy"], {"rate": 7}, "toy has no run with {'rate': 7}"),
+    for key, where, words in (
+        ("loss", {}, "loss[0] is one of a list"),
+        ("width", {}, "toy holds no number 'width' to show. It shows accuracy, loss, finds"),
+        ("accuracy", {"rate": 7}, "toy has no run with {'rate': 7}"),
     ):
         with pytest.raises(evidence.EvidenceError, match=re.escape(words)):
-            evidence.show("toy", *keys, **where)
+            evidence.show("toy", key, **where)
 
 
 def test_one_run_is_repeated_and_compared(toy):

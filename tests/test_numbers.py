@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from lessonkit.numbers import show, text
+from lessonkit.numbers import text
 
 
 @pytest.mark.parametrize(
@@ -21,8 +21,3 @@ from lessonkit.numbers import show, text
 )
 def test_text(value, digits, written):
     assert text(value, digits) == written
-
-
-def test_a_table_has_two_axes_at_most():
-    with pytest.raises(ValueError, match="at most two axes, but 'x' has shape"):
-        show("x", torch.zeros(2, 3, 4))
