@@ -800,7 +800,7 @@ for norm in (nn.Identity, LayerNorm):  # yours
 #
 # Of 1,000 fresh rows, with LayerNorm {sorters[LayerNorm, wide].right:range} of the digits are right, without it {sorters[none, wide].right:range}.
 #
-# It depends on the first weights. With those that PyTorch draws, which are smaller, the median net gets {sorters[none, PyTorch's].right:median} right without any norm, and {sorters[LayerNorm, PyTorch's].right:median} with LayerNorm. So a norm is not always needed. It spares you a choice that can go wrong. {sorters:again}
+# It depends on the first weights. With those that PyTorch draws, which are smaller, the median net gets {sorters[none, PyTorch's].right:median .1f} right without any norm, and {sorters[LayerNorm, PyTorch's].right:median .1f} with LayerNorm. So a norm is not always needed. It spares you a choice that can go wrong. {sorters:again}
 #
 # </details>
 
