@@ -91,7 +91,7 @@ def _of_shape(name, pairs):
     if all(mine.shape == right.shape for mine, right, _ in pairs):
         return None
     if all(mine.numel() == right.numel() and mine.squeeze().shape == right.squeeze().shape for mine, right, _ in pairs):
-        fewer = all(mine.dim() <= right.dim() for mine, right, _ in pairs)
+        fewer = all(mine.dim() < right.dim() or mine.shape == right.shape for mine, right, _ in pairs)
         text = (
             f"Your {name} has lost an axis of size 1, the one that was reduced."
             if fewer
