@@ -440,7 +440,7 @@ plot.figure(
 )
 
 # %% [markdown]
-# Read the lower two rows with the two moves. A factor on all of $W$, on all data or on one sample is a factor on $a$. One vector added to all rows of $W$ (**re-centering** it) shifts $a$. The others do neither.
+# Read the lower two rows with the two moves. A factor on all of $W$, on all data or on one sample is a factor on $a$. One vector added to all rows of $W$ (**re-centering** it) shifts $a$, and the others do neither.
 #
 # **The first column is the same for all four: none of them sees the length of W.**
 

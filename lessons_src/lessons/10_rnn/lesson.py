@@ -337,7 +337,7 @@ from lessonkit.mine import LayerNorm  # lesson 4
 #
 # How strongly does the last state depend on an early one? Each step brings a factor. Let $U$ be a matrix that keeps lengths, times a **weight scale** $s$. Then without a norm each step multiplies a gradient by $s$ on its way back, before the tanh takes something away.
 #
-# What is the factor with a norm? Take numbers. The state has the standard deviation 1, and $s = 4$, so $U h$ has the deviation 4. $W x$ has the deviation 3. If the two have nothing to do with each other, their variances add, so $\sigma = \sqrt{9 + 16} = 5$:
+# What is the factor with a norm? Say that the state has the standard deviation 1 and $s = 4$, so that $U h$ has the deviation 4, and that $W x$ has the deviation 3. If the two have nothing to do with each other, their variances add, so $\sigma = \sqrt{9 + 16} = 5$:
 #
 # - **On the sum**, the norm divides by 5. On the way back the gradient goes through the norm and through $U$, so it is multiplied by $4/5$.
 # - **On each part**, $\mathrm{LN}(W x) + \mathrm{LN}(U h)$, the norm of $U h$ divides by 4. The factor is $4/4 = 1$, times the gain of this norm.
@@ -949,7 +949,7 @@ print("without its norms, this is nn.LSTMCell:", lstm_gap < 1e-5)
 # 2. At $h_0 = 0$ the row $U h_0$ is constant. What is the gradient of $\mathrm{LN}(U h_0)$ in $h_0$ there, and what follows for a learned first state? ([Lesson 3](03_epsilon.ipynb).)
 # 3. Papers often write $h' = (1-z) \odot h + z \odot n$, as the LayerNorm paper does. Which signs of which parameters turn one form into the other? ($1 - \mathrm{sigmoid}(a) = \mathrm{sigmoid}(-a)$.)
 #
-# Your layer can now stand inside a recurrent cell, at every step; it still cannot say where it belongs in a deep Transformer: [lesson 11](11_transformer.ipynb).
+# Your layer can now stand inside a recurrent cell, at every step; it still cannot find its place in a deep Transformer: [lesson 11](11_transformer.ipynb).
 #
 # ## Further reading
 #

@@ -219,7 +219,7 @@ class Block(nn.Module):
 
 
 # %% [markdown]
-# `nn.Identity()` does nothing, so under `"pre"` the last two lines are your `pre_ln`. A GPT stacks blocks between an **embedding** (a learned row of numbers for each letter and each position) and a linear layer that scores the next letter. Its matrices start as **Xavier** proposed, with the variance 2 / (inputs + outputs). It reads 63,240 English words.
+# `nn.Identity()` does nothing, so under `"pre"` the last two lines are your `pre_ln`. A GPT (folded) stacks blocks between an **embedding** (a learned row of numbers for each letter and each position) and a linear layer that scores the next letter. Its matrices start as **Xavier** proposed, with the variance 2 / (inputs + outputs). It reads 63,240 English words.
 
 
 # %% tags=["export", "hide-input"]
@@ -590,7 +590,7 @@ for _ in training(gpt, steps=150, seed=seed):
 print(f"{place}, a common row of mean square {size}: loss {validation(gpt):.2f}")
 
 # %% [markdown]
-# Others blame something else. For each of them the record holds an intervention. Which of these heal Post-LN? Guess, then run.
+# Others blame something else, and for each of them the record holds an intervention. Guess which of these heal Post-LN, then run the cell.
 
 # %%
 tried("warm-up", "slow last blocks", "slow first blocks", "memory of 10 steps")

@@ -298,7 +298,7 @@ norm_graph(
 )
 
 # %% [markdown]
-# `Max` is for a variance that rounding has made negative. So the file takes the biased variance in one pass ([section 3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset)), as `LayerNorm` of Flax does [unless told otherwise](https://flax.readthedocs.io/en/latest/api_reference/flax.linen/layers.html). And $\epsilon$? It is the constant in the `Add` before each root:
+# `Max` is for a variance that rounding has made negative. So the file takes the biased variance in one pass ([section 3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset)), as `LayerNorm` of Flax does [unless told otherwise](https://flax.readthedocs.io/en/latest/api_reference/flax.linen/layers.html). The value of $\epsilon$ is the constant in the `Add` before each root:
 
 # %%
 constants = {c.name: numpy_helper.to_array(c) for c in graph.initializer}  # name: array
