@@ -124,8 +124,8 @@ ERRORS = {  # what the errors of Python and PyTorch say to a learner, where thei
     "not.",
     "same device|expected device": "A tensor is made on the CPU wherever x is. Make it from x: "
     "torch.ones_like(x), or device=x.device.",
-    "Boolean value of Tensor|truth value of an array": "An if asks for one truth value, and here are several. Use torch.where, or "
-    ".any() or .all().",
+    "Boolean value of Tensor|truth value of an array": "An if asks for one truth value, and here are several. Use "
+    "torch.where, or .any() or .all().",
     "Can't call numpy|requires grad. Use": "NumPy has no gradients: stay with torch's functions.",
     "leaf Variable that requires grad|modified by an inplace": "An operation in place (+=, *=, or a name that ends in "
     "_) changes what the gradient still needs. Make a new tensor: a = a - b.",
