@@ -301,7 +301,7 @@ print(f"the variance is {x.var(correction=0):g}, and x.var() says {x.var():g}")
 #
 # </details>
 #
-# **Play:** find five numbers of which one gets 2.
+# **Play:** change the row until one number gets 2.
 
 # %%
 play = torch.tensor([4, 0, 3, 6, 2])  # (D,)

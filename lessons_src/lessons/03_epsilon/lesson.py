@@ -45,7 +45,7 @@ show("loss, every third step", train(standardized)[::3], digits=1)
 # %% [markdown]
 # The loss comes down until the batch with the empty scan. From there on it is `nan`, *not a number*.
 #
-# *About 60 min, in two sittings of 30 and 30.* **You'll be able to**
+# *About 59 min, in two sittings of 29 and 30.* **You'll be able to**
 # - say where $\epsilon$ stands, and what it does to small rows;
 # - find the $\epsilon$ of a layer with one row and a pencil;
 # - compute a variance that survives large numbers and half precision.
@@ -89,7 +89,7 @@ explore.row(parts=("eps",))
 #
 # $$\hat x = \frac{x-\mu}{\sqrt{\sigma^2+\epsilon}}$$
 #
-# The row 5, 1, −1, 4, 1, 2 has the variance 4. With $\epsilon = 5$ it is divided by $\sqrt{4 + 5} = 3$, with $\epsilon = 12$ by 4. Now build it.
+# The row 5, 1, −1, 4, 1, 2 has the variance 4. With $\epsilon = 5$ it is divided by $\sqrt{4 + 5} = 3$, with $\epsilon = 12$ by 4.
 
 
 # %% tags=["exercise", "export"] id="ex-3-1"
@@ -145,7 +145,7 @@ show("under the root", normalize(tiny), digits=2)
 #
 # ## 3.3 What epsilon does to values, and to gradients
 #
-# Take a pencil. How large is the variance of what comes out?
+# Take a pencil. How large is the variance of what comes out of `normalize`?
 
 # %% tags=["exercise"] id="ex-3-2"
 # Exercise 3.2 · ●●○○○ · 4 min
@@ -192,7 +192,7 @@ check.eps_on_paper(eps_on_paper)
 #
 # ## 3.4 Which epsilon travels with which weights
 #
-# Libraries add different small numbers: $10^{-12}$ in Hugging Face's BERT, $10^{-6}$ in Flax and timm, $10^{-5}$ in PyTorch, $10^{-3}$ in Keras. For rows of large variance it does not matter which. But the rows that enter BERT's first norm before training have a variance of 3 · 0.02² = 0.0012. They come out with the variance 1 under BERT's own $\epsilon$ and with 0.55 under Keras' default, and there is no error.
+# Libraries add different small numbers: $10^{-12}$ in Hugging Face's BERT, $10^{-6}$ in Flax and timm, $10^{-5}$ in PyTorch, $10^{-3}$ in Keras. For rows of large variance it does not matter which. But the rows that enter BERT's first norm before training have a variance of 3 · 0.02² = 0.0012. They come out with the variance 1 under BERT's own $\epsilon$ and with 0.55 under Keras' default, without an error.
 #
 # **ε belongs to the weights.** (These rows are untrained; [lesson 15](15_in_the_wild.ipynb) looks at trained ones.) If nobody wrote it down, the layer can tell you: feed it one row of small numbers.
 
@@ -233,7 +233,7 @@ for eps in (1e-5, 5e-6, 1e-6, 8e-7):
 #
 # </details>
 #
-# *Sitting two:* the formula is right, but computers do not hold real numbers. You will break a layer in three ways.
+# *Sitting two:* the formula is right, but computers do not hold real numbers.
 #
 # ## 3.5 Half precision
 
@@ -317,7 +317,7 @@ def clinic_norm(x, eps=1e-8):
 
 
 # %% [markdown]
-# Produce the complaints.
+# Produce such rows.
 
 # %% tags=["exercise"] id="ex-3-3"
 # Exercise 3.3 · ●●●○○ · 4 min

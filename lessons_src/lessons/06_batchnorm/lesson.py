@@ -199,7 +199,7 @@ check.ages_on_paper(ages_on_paper)
 #
 # </details>
 #
-# By PyTorch:
+# And by PyTorch:
 
 # %%
 layer = nn.BatchNorm1d(1, momentum=0.75, affine=False)
@@ -264,7 +264,7 @@ check.running_statistics(RunningStatistics)
 #
 # </details>
 #
-# Now the sorted digits again, with the running statistics of the training:
+# The sorted digits again, with the running statistics of the training:
 
 # %% tags=["nbval-ignore-output"]
 healed = percent_right(copy.deepcopy(reader).eval(), by_label)

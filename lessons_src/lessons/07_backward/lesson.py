@@ -544,7 +544,7 @@ check.layer_norm_function(LayerNormFunction)
 #
 # </details>
 #
-# Now the net of the beginning, with your backward pass:
+# The net of the beginning, with your backward pass:
 
 
 # %% tags=["nbval-ignore-output"]
