@@ -782,7 +782,7 @@ for row, width in (([1.0, 2, 3], 4), ([1.0, 2, 3, 6], 4), ([-1.0, 0, 1], 4)):
 # %% tags=["exercise", "optional"] id="ex-13-4"
 # Exercise 13.4 · ●●○○○ · 2 min
 def mended_statistics(x, width):
-    """Mean and biased variance of the rows of x (..., D), read in one piece of width >= D.
+    """Mean and biased variance of the rows of x (..., D), padded to width >= D and read so.
 
     Example: the row (1, 2, 3) with width 4 gives 2 and 2/3.
     Returns (mean, var), both (..., 1); gradients flow through. No number beyond a row's end may

@@ -637,6 +637,9 @@ trail_norm = exercise(
     # or
     gaps = (w * (m.mT - mu).abs()).sum(-1, keepdim=True)
 
+    # each token's statistics are those of all tokens, the later ones too. | Row t of the weights is 0 beyond t.
+    w = torch.full_like(_trail_weights(x.shape[-2], self.decay, x.dtype), 1 / x.shape[-2])
+
     # each token's statistics are those of the tokens that come after it. | Row t of the weights is for token t.
     w = _trail_weights(x.shape[-2], self.decay, x.dtype).mT
 
