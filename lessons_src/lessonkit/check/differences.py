@@ -193,7 +193,8 @@ def _difference(what, value, right, probe, room, alone):
         return f"{what} has shape {tuple(value.shape)}, expected {tuple(right.shape)}. {inputs(probe)}".rstrip(), None
     if value.dtype != right.dtype:
         return f"{what} has dtype {value.dtype}, expected {right.dtype}.", (
-            "A conversion like .float() or torch.tensor(...) must be undone before the return: .to(x.dtype)."
+            "A conversion like .float() or torch.tensor(...) must be undone before the return, by .to(dtype) of what "
+            "came in: behind x = x.float(), x.dtype is float32."
             if value.is_floating_point()
             else None
         )

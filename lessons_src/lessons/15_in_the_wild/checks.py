@@ -147,8 +147,8 @@ file_typer = exercise(
             **_ROUNDED,
         ),
         Probe(
-            "three files and a norm that turns its last axis round",
-            _run(_bytes(3), _Marked),
+            "five files and a norm that turns its last axis round",
+            _run(_bytes(5), _Marked),
             **_ROUNDED,
         ),
         Probe("no file at all", _run(_bytes(0))),
