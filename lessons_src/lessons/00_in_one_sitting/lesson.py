@@ -329,7 +329,7 @@ print("by hand:", centered / (centered * centered).mean().sqrt())
 print("PyTorch:", F.layer_norm(sevens, (5,)))
 
 # %% [markdown]
-# One such row, and the loss of the whole batch is nan. PyTorch adds a small number ε to the variance before it takes the root; its default is 0.00001:
+# With one such row the loss of the whole batch is nan. PyTorch adds a small number ε to the variance before it takes the root; its default is 0.00001:
 #
 # $$\hat x = \frac{x-\mu}{\sqrt{v+\epsilon}}$$
 #
