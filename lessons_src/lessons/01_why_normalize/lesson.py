@@ -306,7 +306,7 @@ def train(model, rate=0.001):
 
 
 # %% [markdown]
-# A gradient comes back through the same matrices, transposed, and the same ReLUs, half of them shut, so it meets the same factor. It is the dashed line in [section 1.2](#1.2-Find-the-weight-scale-that-survives): go back and move the scale. At scale 1 you expect a factor of $1/\sqrt2 = 0.71$ for both:
+# A gradient comes back through the same matrices, transposed, and the same ReLUs, half of them shut, so it meets the same factor. It is the dashed line in [section 1.2](#1.2-Find-the-weight-scale-that-survives): go back and move the scale. At scale 1 you expect about $1/\sqrt2 = 0.71$ for both:
 
 # %% tags=["hide-input"]
 # Measures both factors at three depths.
@@ -344,7 +344,7 @@ last = net[:-1](x_test.double())  # (500, 64) what the last layer gets
 print(f"rms {rms(last):.2f}, of each digit less their mean {rms(last - last.mean(0)):.0e}")
 
 # %% [markdown]
-# It gets the same numbers for every digit, so all it can do is guess.
+# So the last layer can only guess: what it gets hardly depends on the digit.
 
 # %% [markdown]
 # ## 1.5 Standardize
