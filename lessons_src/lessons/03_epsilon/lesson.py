@@ -194,7 +194,7 @@ check.eps_on_paper(eps_on_paper)
 #
 # Libraries add different small numbers: $10^{-12}$ in Hugging Face's BERT, $10^{-6}$ in Flax and timm, $10^{-5}$ in PyTorch, $10^{-3}$ in Keras. For rows of large variance it does not matter which. But the rows that enter BERT's first norm before training are sums of three draws with $\sigma = 0.02$, and have a variance of 3 · 0.02² = 0.0012. They come out with the variance 1 under BERT's own $\epsilon$ and with 0.55 under Keras' default, and there is no error.
 #
-# **ε belongs to the weights.** ([Lesson 15](15_in_the_wild.ipynb) looks at trained ones.) If nobody wrote it down, the layer can tell you: feed it one row of small numbers.
+# **ε belongs to the weights.** ([Lesson 15](15_in_the_wild.ipynb) looks at a trained net.) If nobody wrote it down, the layer can tell you: feed it one row of small numbers.
 
 
 # %%
