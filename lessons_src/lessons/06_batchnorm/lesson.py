@@ -306,10 +306,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit import check, data, evidence, explore, plot, show
+from lessonkit import check, evidence, explore, plot, show
 from lessonkit.mine import RunningStatistics, channel_stats
-
-digits = data.digits_split(0)
 
 # %% [markdown]
 # **Recall 6.1:** a row of scores is multiplied by 10. Which result changes, at $\epsilon = 0$?
