@@ -291,7 +291,7 @@ check.layer_norm_backward(layer_norm_backward)
 # %% [markdown]
 # ## 7.5 What the copy has lost
 #
-# Let all four entries of $h$ grow by 6.
+# What is the first of the two subtractions in your line good for? Let all four entries of $h$ grow by 6.
 
 # %%
 for more in (0, 6):  # h is dy * weight, so it grows by `more`
