@@ -119,6 +119,8 @@ show("as the formula says", row.exp() / row.exp().sum())
 #
 # </details>
 #
+# So we may first subtract from a row whatever we like.
+#
 # **Predict 5.2:** what is safe to subtract, whatever the row?
 # - [ ] its mean :: The largest entry can still lie 160 above the mean, and $e^{160}$ is infinite in float32.
 # - [ ] its smallest entry :: Then no exponent is negative, and the large ones overflow even sooner.
@@ -159,7 +161,7 @@ check.softmax(softmax)
 #
 # </details>
 #
-# **Subtract each row's largest entry first.** Then no exponential exceeds 1, and one of them *is* 1.
+# **Subtract each row's largest entry first.** Then no exponential exceeds 1, and one of them *is* 1, so neither $\infty/\infty$ nor 0/0 can occur.
 #
 # <details><summary>When this holds</summary>
 #
@@ -221,7 +223,7 @@ for name, changed in changes.items():
 #
 # </details>
 #
-# In $\text{softmax}(x/\tau)$ the number $\tau > 0$ is called the **temperature**. The factor is $a = 1/\tau$.
+# In $\text{softmax}(x/\tau)$ the number $\tau > 0$ is called the **temperature**. The factor is $a = 1/\tau$. At a high temperature, on the left of the figure, all shares are nearly equal; at a low one the largest entry takes nearly all.
 
 # %% tags=["hide-input"]
 # Draws both layers over the factor a.
@@ -538,7 +540,7 @@ show("softmax, dim=0 ", F.softmax(scores, dim=0)[:, 0])
 show("nn.LayerNorm(1)", nn.LayerNorm(1)(scores)[:, 0])
 
 # %% [markdown]
-# No error tells. The attention weights of [R-net](https://github.com/localminimum/R-net/issues/8), [KEQA](https://github.com/DEEP-PolyU/KEQA_WSDM19/issues/2) and [Catalyst](https://github.com/catalyst-team/catalyst/issues/285) once were all 1. Ask of each softmax: do the weights sum to 1 along the axis that I mean?
+# No error says so. The attention weights of [R-net](https://github.com/localminimum/R-net/issues/8), [KEQA](https://github.com/DEEP-PolyU/KEQA_WSDM19/issues/2) and [Catalyst](https://github.com/catalyst-team/catalyst/issues/285) once were all 1. Ask of each softmax: do the weights sum to 1 along the axis that I mean?
 #
 # Softmax is told the *number* of an axis. LayerNorm is told the *size* of the last axes: `nn.LayerNorm(1)` means rows of one feature, which come out as 0, and `nn.LayerNorm(-1)` is an error.
 #

@@ -165,7 +165,7 @@ check.channel_stats(channel_stats)
 #
 # They start at mean 0 and variance 1, and *newest* is the batch's own. PyTorch calls $m$ the **momentum**; it is 0.1 by default. In evaluation BatchNorm normalizes with the running mean and variance.
 #
-# The squares 9, 1, 0, 1, 9 add up to 20: 20/4 = 5 goes into the running variance, but the batch itself is normalized with 20/5 = 4.
+# There is one trap. The squares 9, 1, 0, 1, 9 of our ages add up to 20: 20/4 = 5 goes into the running variance, but the batch itself is normalized with 20/5 = 4.
 #
 # **BatchNorm normalizes with the biased variance and stores the unbiased one.**
 #
@@ -199,7 +199,7 @@ check.ages_on_paper(ages_on_paper)
 #
 # </details>
 #
-# And by PyTorch:
+# Here are PyTorch's numbers:
 
 # %%
 layer = nn.BatchNorm1d(1, momentum=0.75, affine=False)
@@ -219,7 +219,7 @@ show("eval(), a child of 8", layer.eval()(torch.tensor([[8.0]])).item(), digits=
 #
 # </details>
 #
-# Running statistics are **buffers**: they are saved and moved with the layer, and no optimizer trains them. `register_buffer` makes one.
+# Running statistics are **buffers**: they are saved and moved with the layer, and no optimizer trains them. `register_buffer` makes one. Now write your two calculations in code.
 
 
 # %% tags=["exercise", "export"] id="ex-6-3"
@@ -306,10 +306,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit import check, data, evidence, explore, plot, show
+from lessonkit import check, evidence, explore, plot, show
 from lessonkit.mine import RunningStatistics, channel_stats
-
-digits = data.digits_split(0)
 
 # %% [markdown]
 # **Recall 6.1:** a row of scores is multiplied by 10. Which result changes, at $\epsilon = 0$?
@@ -506,7 +504,7 @@ plot.figure(
 #
 # Two more norms use the same formula over other axes. **InstanceNorm** takes a mean of each channel of each sample. **GroupNorm** cuts the channels into groups and takes a mean of each group of each sample.
 #
-# Two images, (B, C, H, W). Point at a number: what lights up shares its mean.
+# Here are two images, (B, C, H, W). Point at a number: what lights up shares its mean.
 
 # %%
 explore.block("BCHW", over=("C", "H", "W"))
