@@ -315,7 +315,7 @@ show(
 )
 
 # %% [markdown]
-# So at 2.94 a net may as well look at no letter, and below 2.47 it knows more than pairs.
+# So at 2.94 a net may as well look at no letter, and below 2.47 it knows more than pairs. Now train a GPT with its norms in each place:
 
 
 # %% tags=["export"]
@@ -590,7 +590,7 @@ for _ in training(gpt, steps=150, seed=seed):
 print(f"{place}, a common row of mean square {size}: loss {validation(gpt):.2f}")
 
 # %% [markdown]
-# Others blame something else, and for each of them the record holds an intervention. Guess which of these heal Post-LN, then run the cell.
+# Others blame something else, and for each of them the record holds an intervention. Guess which of these heal Post-LN, then run the cell. (The memory is Adam's, and the table says what was done.)
 
 # %%
 tried("warm-up", "slow last blocks", "slow first blocks", "memory of 10 steps")
@@ -729,6 +729,7 @@ for layers in (4, 16, 64):
 #
 # ## Take-away
 #
+# - Where the norm stands, in two lines: [What you have now](#What-you-have-now).
 # - A deep Post-LN stack can stall: where branches add the same to all tokens, each norm divides the rest.
 # - A Post-LN that trains does not end behind. From GPT-2's start it ended as low as any place that we tried.
 # - Fewer branches, smaller branches, smaller steps can help. GPT-2 divides the last weights of each of $n$ branches by $\sqrt n$.
