@@ -366,9 +366,8 @@ import math
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
-from fromscratch.transformer import CharGPT, batch, corpus, nats, training, validation
+from fromscratch.transformer import CharGPT, batch, training, validation
 from lessonkit import check, evidence, plot, show
 
 losses = evidence.load("transformer_gpt")["validation"]  # (20, 4, 6)
