@@ -206,7 +206,7 @@ plot.panels(
 )
 
 # %% [markdown]
-# Which of this keeps the net at chance? Or is it the biases, which are the same for all images? `revive` trains it with levers: `weights` and `biases` multiply what the convolutions start with, `pictures` the images, `first_rate` and `last_rate` the learning rate of the first three and of the last four layers.
+# Which of this keeps the net at chance? Or is it the biases, which are the same for all images? `revive` trains the net without a norm, with levers: `weights` and `biases` multiply what the convolutions start with, `pictures` the images, `first_rate` and `last_rate` the learning rate of the first three and of the last four layers.
 
 
 # %% tags=["export", "hide-input"]
