@@ -315,7 +315,7 @@ show(
 )
 
 # %% [markdown]
-# So at 2.94 a net may as well look at no letter, and below 2.47 it knows more than pairs.
+# So at 2.94 a net may as well look at no letter, and below 2.47 it knows more than pairs. Now train a GPT with its norms in each place:
 
 
 # %% tags=["export"]
@@ -324,7 +324,7 @@ def training(gpt, rate=3e-3, steps=100, seed=0):
     optimizer = torch.optim.Adam(gpt.parameters(), lr=rate, betas=(0.9, 0.98))
     g = torch.Generator().manual_seed(seed)
     for step in range(1, steps + 1):
-        x, y = batch(g)
+        x, y = batch(g)  # (B, T) each: letters, and what comes next
         optimizer.zero_grad()
         nats(gpt(x), y).backward()
         optimizer.step()
@@ -366,9 +366,8 @@ import math
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
-from fromscratch.transformer import CharGPT, batch, corpus, nats, training, validation
+from fromscratch.transformer import CharGPT, batch, training, validation
 from lessonkit import check, evidence, plot, show
 
 losses = evidence.load("transformer_gpt")["validation"]  # (20, 4, 6)
@@ -590,7 +589,7 @@ for _ in training(gpt, steps=150, seed=seed):
 print(f"{place}, a common row of mean square {size}: loss {validation(gpt):.2f}")
 
 # %% [markdown]
-# Others blame something else, and for each of them the record holds an intervention. Guess which of these heal Post-LN, then run the cell.
+# Others blame something else, and for each of them the record holds an intervention. Guess which of these heal Post-LN, then run the cell. (The memory is Adam's, and the table says what was done.)
 
 # %%
 tried("warm-up", "slow last blocks", "slow first blocks", "memory of 10 steps")
@@ -729,6 +728,7 @@ for layers in (4, 16, 64):
 #
 # ## Take-away
 #
+# - Where the norm stands, in two lines: [What you have now](#What-you-have-now).
 # - A deep Post-LN stack can stall: where branches add the same to all tokens, each norm divides the rest.
 # - A Post-LN that trains does not end behind. From GPT-2's start it ended as low as any place that we tried.
 # - Fewer branches, smaller branches, smaller steps can help. GPT-2 divides the last weights of each of $n$ branches by $\sqrt n$.

@@ -167,6 +167,8 @@ check.forgets(forgets)
 # Ask for each norm: which numbers share one mean, and one size? A change is forgotten if it is the same for all of these. For e and f ask whether what is replaced is among them.
 #
 # </details>
+#
+# The five functions answer as well:
 
 # %% tags=["hide-input"]
 # Lets the five functions answer as well.

@@ -151,7 +151,7 @@ check.words_moved(words)
 
 # %% tags=["hide-input"]
 # Draws what both versions carry.
-line_by_line = [  # an operation, what it reads from memory, what it writes to it
+seven_lines = [  # an operation, what it reads from memory, what it writes to it
     ("mean(x)", "x", ""),
     ("x - mean", "x", "c"),
     ("c * c", "c", "squares"),
@@ -169,7 +169,7 @@ fused = [
 
 def draw(axes):
     for ax, (name, rows) in zip(
-        axes, {"line by line": line_by_line, "fused, row by row": fused}.items(), strict=True
+        axes, {"line by line": seven_lines, "fused, row by row": fused}.items(), strict=True
     ):
         ax.fill_between([0, 26], 40, 294, color="#D5DBE0", lw=0)
         ax.text(13, 167, "memory", rotation=90, ha="center", va="center")

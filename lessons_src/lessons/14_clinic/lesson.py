@@ -147,6 +147,8 @@ check.repaired_pixels(repaired_pixels)
 # (Or leave the axes alone and write the formula over axis 1, with the gain as `weight.view(-1, 1, 1)`.)
 #
 # </details>
+#
+# Are the stripes gone?
 
 # %% tags=["hide-input"]
 # Counts the zeros again.
@@ -181,7 +183,7 @@ def padding_shows(average, norm):
 
 
 # %% [markdown]
-# Training has changed gain and bias of the norm, for instance, so give a new norm one of the two, here for a sentence of three tokens, followed by five of padding.
+# Training has changed the gain and the bias of the norm, for instance. So give one new norm a different gain, and a second one a different bias. The sentence has three tokens, and five of padding follow.
 
 # %%
 for name in ("weight", "bias"):

@@ -267,7 +267,6 @@ def through_the_graph():
 
 
 full = through_the_graph()
-blanks = {"x": full["x"], "square": full["square"], "add": "?", "y": "?"}
 norm_graph(
     {name: "?" for name in BOXES} | {"x": full["x"], "square": full["square"]},
     title="A norm of 14 boxes, and the row 0 1 2 5",
