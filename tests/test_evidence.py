@@ -101,7 +101,7 @@ def test_every_run_is_drawn(toy, capsys):
     records.main([], root)
     capsys.readouterr()
     evidence.show("toy")
-    assert capsys.readouterr().out.startswith("accuracy: 90.5 to 96.5; finds: 0 to 1\nA dot is a run; recorded on ")
+    assert capsys.readouterr().out.startswith("accuracy: 90.5 to 96.5\nA dot is a run; recorded on ")
     evidence.show("toy", "accuracy", split=3, rate=0.1)
     assert capsys.readouterr().out.startswith("accuracy: 93.5 to 96.5\n")
 

@@ -366,7 +366,7 @@ RELATED = [  # (check, answer, what is told)
     (ROW, lambda x: (moments(x)[0], moments(x)[1].sqrt()), "Your var is the root of the right one."),
     (ROW, lambda x: (moments(x)[0], 3 * moments(x)[1]), "Your var is 3 times the right one."),
     (ROW, lambda x: (moments(x)[0], moments(x)[1] + 0.5), "Your var is the right one plus 0.5."),
-    (ROW, lambda x: moments(x)[::-1], "In each other's place stand mean and var."),
+    (ROW, lambda x: moments(x)[::-1], "These have changed places: mean and var."),
     (CENTER, lambda x: x, "Your result is x itself."),
     (CENTER, lambda x: center(x) + x, "Your result is the right one plus x."),
     (

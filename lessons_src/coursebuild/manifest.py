@@ -1,8 +1,9 @@
 """The manifest: what the course knows of a lesson, made from its source, with the minutes that its sections take.
 
 Minutes are a model, the same for every lesson: reading at 100 words a minute (prose with formulas), 4 s for each line
-of code that is not folded, 45 s a figure, a minute a prediction or recall question, and 1.7 times the minutes on an
-exercise's card: the card says what the exercise itself takes, the rest goes into finding the way and being wrong.
+of code that is not folded, 45 s a figure, a minute a prediction or recall question, and 1.9 times the minutes on an
+exercise's card, 2.5 times on paper: the card says what the exercise itself takes, the rest goes into finding the way
+and being wrong.
 Calibrated on trials of all lessons as three kinds of learners would. Folded code and <details> do not count, nor the
 cell that leads back in a new kernel. Optional, and not part of the core, is a cell with the tag `optional`, an exercise
 among them, a paragraph whose bold first words say "(optional", and a section whose heading says so, up to the next

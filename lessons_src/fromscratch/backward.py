@@ -60,7 +60,7 @@ class LayerNormFunction(torch.autograd.Function):
         return layer_norm(x, x.shape[-1:], weight, bias, eps)
 
     @staticmethod
-    def setup_context(ctx, inputs, output):
+    def setup_context(ctx, inputs, output):  # saves for forward: torch.func wants it apart
         x, weight, _, ctx.eps = inputs
         ctx.save_for_backward(x, weight)
 

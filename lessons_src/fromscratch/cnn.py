@@ -10,10 +10,7 @@ import torch
 
 
 def digit_cnn(norm=None, side=8):
-    """Six 3 x 3 convolutions of 16 channels, each with a ReLU, and a linear layer.
-
-    norm: a function (C, H, W) -> layer, or None. side: of the images, in pixels.
-    """
+    """Six 3 x 3 convolutions, each with norm(C, H, W) and ReLU, and a linear layer."""
     layers, channels = [], 1
     for depth in range(6):
         H = side if depth < 3 else side // 2
@@ -24,12 +21,8 @@ def digit_cnn(norm=None, side=8):
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(16 * (side // 4) ** 2, 10))
 
 
-# Trains a net by SGD, in batches.
 def learn(net, digits, rate=0.05, batch_size=64, seed=0, epochs=6, optimizer=torch.optim.SGD):
-    """Train a net; the rate falls in a straight line to 0.
-
-    Returns the percentage of the test digits that it reads, after each epoch.
-    """
+    """Train a net, its rate falling to 0; return the percent it reads after each epoch."""
     x, y = digits.x_train[:, None], digits.y_train  # (N, 1, 8, 8), (N,)
     optimizer = optimizer(net.parameters(), lr=rate, fused=True)  # fused: the same, faster
     steps = epochs * math.ceil(len(x) / batch_size)
@@ -37,9 +30,8 @@ def learn(net, digits, rate=0.05, batch_size=64, seed=0, epochs=6, optimizer=tor
     g, percent = torch.Generator().manual_seed(1_000_000 + seed), []
     for _ in range(epochs):
         for rows in torch.randperm(len(x), generator=g).split(batch_size):
-            loss = F.cross_entropy(net(x[rows]), y[rows])
             optimizer.zero_grad()
-            loss.backward()
+            F.cross_entropy(net(x[rows]), y[rows]).backward()
             optimizer.step()
             fall.step()
         net.eval()

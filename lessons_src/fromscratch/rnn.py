@@ -55,10 +55,8 @@ class LayerNormGRUCell(nn.Module):
         return torch.cat([self.gates_ih(gates), self.new_ih(new)], -1)  # (..., 3H)
 
     def step(self, part, h):
-        """The new state. Example: where all of z is 1, it is h.
-
-        part: (..., 3H), from from_input. h: (..., H). Returns (..., H).
-        """
+        """part: (..., 3H), from from_input. h: (..., H). Returns the new state (..., H).
+        Example: where all of z is 1, it is h."""
         rows = F.linear(h, self.weight_hh)  # (..., 3H)
         gates, new = rows.tensor_split([2 * self.hidden_size], -1)  # (..., 2H), (..., H)
         x_gates, x_new = part.tensor_split([2 * self.hidden_size], -1)  # (..., 2H), (..., H)

@@ -147,7 +147,7 @@ def training(gpt, rate=3e-3, steps=100, seed=0):
     optimizer = torch.optim.Adam(gpt.parameters(), lr=rate, betas=(0.9, 0.98))
     g = torch.Generator().manual_seed(seed)
     for step in range(1, steps + 1):
-        x, y = batch(g)
+        x, y = batch(g)  # (B, T) each: letters, and what comes next
         optimizer.zero_grad()
         nats(gpt(x), y).backward()
         optimizer.step()

@@ -50,8 +50,8 @@ def _restore(*names):
     return f"To restore, run in {FOLDER.parent}: git checkout -- {files}"
 
 
-def _read(name, purpose):
-    """Return the bytes of the file `name` in data/, or raise DataFileError naming it and its `purpose`."""
+def _read(name):
+    """Return the bytes of the file `name` in data/, or raise DataFileError naming it."""
     path = FOLDER / name
     try:
         return path.read_bytes()
@@ -59,20 +59,20 @@ def _read(name, purpose):
         problem = "is missing"
     except OSError as error:
         problem = f"cannot be read ({type(error).__name__})"
-    raise DataFileError(f"{path} {problem}; expected {purpose}. {_restore(name)}")
+    raise DataFileError(f"{path} {problem}. {_restore(name)}")
 
 
-def _verified(name, purpose):
+def _verified(name):
     """Return the bytes of the file `name` in data/ once their SHA-256 is the one in data/SHA256SUMS."""
-    content = _read(name, purpose)
-    lines = _read(SUMS, "the SHA-256 of each data file").decode("ascii", errors="replace").splitlines()
+    content = _read(name)
+    lines = _read(SUMS).decode("ascii", errors="replace").splitlines()
     expected = next((line.split()[0] for line in lines if line.split()[1:] == [name]), f"none in {SUMS}")
     digest = hashlib.sha256(content).hexdigest()
     if digest != expected:
         # Either file may be the damaged one, so both are restored.
         raise DataFileError(
-            f"{FOLDER / name} is damaged: {len(content)} bytes with SHA-256 {digest}; expected {purpose}, "
-            f"SHA-256 {expected}. {_restore(name, SUMS)}"
+            f"{FOLDER / name} is damaged: {len(content)} bytes with SHA-256 {digest}; expected is "
+            f"{expected}. {_restore(name, SUMS)}"
         )
     return content
 
@@ -86,7 +86,7 @@ def digits():
     as scikit-learn bundles it.
     Raises DataFileError if data/digits.npz is missing or damaged.
     """
-    content = _verified("digits.npz", "1,797 images of 8x8 pixels and their labels")
+    content = _verified("digits.npz")
     with np.load(io.BytesIO(content)) as arrays:
         images, labels = torch.from_numpy(arrays["images"]), torch.from_numpy(arrays["labels"])
     return images.float(), labels.long()  # (1797, 8, 8), (1797,)
@@ -116,7 +116,7 @@ def words():
     Source: SCOWL's American word list, from Debian's wamerican 2020.12.07-2 (data/LICENSE-SCOWL.txt).
     Raises DataFileError if data/words.txt.gz is missing or damaged.
     """
-    content = _verified("words.txt.gz", "63,240 words, one a line")
+    content = _verified("words.txt.gz")
     return gzip.decompress(content).decode("ascii").split()
 
 
@@ -128,7 +128,7 @@ def magika_model():
     Source: Google, package magika 1.0.3, models/standard_v3_3/model.onnx, unchanged (Apache-2.0, data/magika/NOTICE).
     Raises DataFileError if data/magika/model.onnx is missing or damaged.
     """
-    return _verified("magika/model.onnx", "Magika's network, 3,163,737 bytes")
+    return _verified("magika/model.onnx")
 
 
 def magika_labels():
@@ -137,7 +137,7 @@ def magika_labels():
     Source: package magika 1.0.3, config.min.json, target_labels_space (Apache-2.0, data/magika/NOTICE).
     Raises DataFileError if data/magika/labels.txt is missing or damaged.
     """
-    return _verified("magika/labels.txt", "214 labels, one a line").decode("ascii").split()
+    return _verified("magika/labels.txt").decode("ascii").split()
 
 
 def file_corpus():
@@ -147,7 +147,7 @@ def file_corpus():
     noise: of our own writing and making (data/make_corpus.py).
     Raises DataFileError if data/file_corpus.json is missing or damaged.
     """
-    files = json.loads(_verified("file_corpus.json", "the small files of many types"))
+    files = json.loads(_verified("file_corpus.json"))
     return {
         name: "".join(file["text"]).encode("utf-8") if "text" in file else base64.b64decode("".join(file["base64"]))
         for name, file in files.items()

@@ -211,10 +211,10 @@ def read(name):
         raise EvidenceError(f"{place} is damaged. To restore it: git checkout -- {place}") from None
 
 
-def show(name, *keys, **where):
+def show(name, key=None, **where):
     """Draw every single run of a record: a row for each point of its grid, a dot for each run.
 
-    keys: which of its numbers, a panel each; all that are no lists, three at most, if none is named.
+    key: which of its numbers; the first that is no list, if none is named.
     where: arguments of the grid, each with the value to which the picture keeps.
     Raises EvidenceError for a key that is not there or a list, and where no point of the grid is left.
     """
@@ -222,31 +222,27 @@ def show(name, *keys, **where):
 
     head = read(name)
     grid = points(head["grid"])
-    keys = keys or [key for key in head["shows"] if not isinstance(head["results"][0][key], list)][:3]
+    key = key or next(key for key in head["shows"] if not isinstance(head["results"][0][key], list))
     kept = [at for at, place in enumerate(grid) if where.items() <= place.items()]
     if not kept:
         raise EvidenceError(f"{name} has no run with {where}. Its grid is {head['grid']}.")
-    seeds, labels = len(head["seeds"]), [_label(name, grid[at], where) for at in kept]
-    columns = {key: _values(name, head, head["results"], key) for key in keys}
-    rows = {key: [column[at * seeds : (at + 1) * seeds] for at in kept] for key, column in columns.items()}
+    seeds, values = len(head["seeds"]), _values(name, head, head["results"], key)
+    rows = {_label(name, grid[at], where): values[at * seeds : (at + 1) * seeds] for at in kept}
 
-    def draw(axes):
-        for ax, (key, values) in zip(axes if len(keys) > 1 else [axes], rows.items(), strict=True):
-            for row, dots in enumerate(values):
-                ax.scatter(dots, [row] * seeds, s=22, alpha=0.7, linewidths=0, color=plot.COLORS["LayerNorm"])
-            unit = head["shows"][key].partition(" ")[2]
-            ax.set(yticks=range(len(kept)), yticklabels=labels, xlabel=f"{key} ({unit})" if unit else key)
-            ax.set_ylim(len(kept) - 0.5, -0.5)
+    def draw(ax):
+        for row, dots in enumerate(rows.values()):
+            ax.scatter(dots, [row] * seeds, s=22, alpha=0.7, linewidths=0, color=plot.COLORS["LayerNorm"])
+        unit = head["shows"][key].partition(" ")[2]
+        ax.set(yticks=range(len(rows)), yticklabels=list(rows), xlabel=f"{key} ({unit})" if unit else key)
+        ax.set_ylim(len(rows) - 0.5, -0.5)
 
-    ranges = {key: [value for row in values for value in row] for key, values in rows.items()}
+    shown = sum(rows.values(), [])
     plot.figure(
         draw,
-        ncols=len(keys),
-        sharey=True,
-        size=(8, 1.2 + 0.3 * len(kept)),
+        size=(8, 1.2 + 0.3 * len(rows)),
         title=f"Every run of {name}",
         caption=f"A dot is a run; {note(name)}.",
-        alt="; ".join(f"{key}: {min(values):.3g} to {max(values):.3g}" for key, values in ranges.items()),
+        alt=f"{key}: {min(shown):.3g} to {max(shown):.3g}",
     )
 
 

@@ -25,11 +25,9 @@ def text(value, digits=4):
 def show(label, value, digits=4):
     """Print `label = value`, a matrix with one row a line.
 
-    label: str, what the numbers are. value: number, tensor of at most two axes, or (nested) list.
+    label: str, what the numbers are. value: number, tensor, or (nested) list.
     digits: decimals. Print only digits that hold on every machine; assert the rest.
     """
-    if isinstance(value, torch.Tensor) and value.dim() > 2:
-        raise ValueError(f"show prints at most two axes, but {label!r} has shape {tuple(value.shape)}. Pick a slice.")
     if isinstance(value, torch.Tensor) and value.dim() == 2:
         cells = [[text(item, digits) for item in row] for row in value.detach().cpu().tolist()]
         width = max((len(cell) for row in cells for cell in row), default=0)

@@ -118,9 +118,7 @@ def _run(model, stream, marks, loss, optimizer, schedule, clip, evaluate, eval_m
             for key, measure in evaluate.items():
                 model.train(not eval_mode)
                 with torch.no_grad():
-                    number = measure(model)
-                _need(number is not None, f"evaluate[{key!r}](model)", number, "a number. Does the function return it?")
-                row[key][at] = number
+                    row[key][at] = measure(model)
             model.train()
     return row
 

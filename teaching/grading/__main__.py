@@ -4,6 +4,9 @@ python -m teaching.grading LESSON IN OUT        (make grade LESSON=06 IN=submitt
 """
 
 import argparse
+import contextlib
+import fcntl
+import os
 import sys
 from pathlib import Path
 
@@ -48,12 +51,15 @@ def grade(options):
         raise GradingError(f"grading needs Linux with bubblewrap, which does not work here: {why}")
     lesson = assignment.read(assignment.find(options.lesson))
     handed = handed_in(options.folder, lesson)
+    if unknown := set(options.again) - {submitted.learner for submitted in handed}:
+        names = ", ".join(submitted.learner for submitted in handed)
+        raise GradingError(f"--again: no learner is called {', '.join(unknown)}. There are {names[:500]}.")
     limits = jail.Limits(seconds=options.seconds, memory=int(options.memory * 2**30))
     table = Table(options.out, lesson, limits)
-    folder = _folder_of_pages(options.out)
+    folder = _folder_of_pages(options.out, options.folder)
     done = {each.learner for each in handed if _done(each, table, folder)} - set(options.again)
     print(f"{lesson.stem}. Submissions: {len(handed)}, of which graded already and not changed: {len(done)}")
-    with Processes(jail.Jail(limits, lesson)) as processes:
+    with _alone(options.out, folder), Processes(jail.Jail(limits, lesson)) as processes:
         grader = Grader(lesson, processes)
         for submitted in handed:
             if submitted.learner not in done:
@@ -65,16 +71,32 @@ def grade(options):
     print(f"{len(handed) - len(done)} graded. Points: {table.path}; pages: {folder}/")
 
 
+@contextlib.contextmanager
+def _alone(out, folder):
+    """Hold a folder of pages for this run: two that write one table would lose each other's rows."""
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise GradingError(f"another run is writing {out}. Wait for it, or name another OUT.") from None
+        yield
+    finally:
+        os.close(held)
+
+
 def _done(submitted, table, folder):
     digest = notebook.digest(submitted.path)
     return table.has(submitted.learner, digest) and (folder / pages.name(submitted.learner)).exists()
 
 
-def _folder_of_pages(out):
+def _folder_of_pages(out, submissions):
     """Return the folder beside a CSV file that is called like it, for the pages; it is made."""
     folder = out.with_suffix("")
     if folder == out:
         raise GradingError(f"{out} has no ending; name a file, OUT={out}.csv.")
+    if folder.resolve() == submissions.resolve():
+        raise GradingError(f"the pages of {out} would lie among the submissions, in {folder}. Name another OUT.")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

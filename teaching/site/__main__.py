@@ -4,6 +4,7 @@ make site                              (make site REPOSITORY=owner/name: with li
 """
 
 import os
+import re
 import shutil
 import sys
 
@@ -20,8 +21,17 @@ def build(out, work, repository="", slides=None):
     options = ["-q", "-W", "--keep-going", "-b", "html", "-d", str(work / "doctrees")]
     if build_main([*options, str(work / "source"), str(out)]):
         return False
-    (out / "_static/scripts/fontawesome.js").write_text("")  # the theme's fonts do its work, in a tenth of its bytes
+    _without_icons(out)
     return True
+
+
+def _without_icons(out):
+    """Take out the icons that no page shows: a script, whose work the theme's fonts do, and their names in CSS."""
+    (out / "_static/scripts/fontawesome.js").write_text("")
+    shown = set(re.findall(r"fa-[\w-]+", "".join(path.read_text(encoding="utf-8") for path in out.glob("*.html"))))
+    style = out / "_static/styles/pydata-sphinx-theme.css"
+    named = re.compile(r'(?:\.(fa-[\w-]+),?)+\{--fa:"[^"]*"\}')
+    style.write_text(named.sub(lambda rule: rule[0] if rule[1] in shown else "", style.read_text(encoding="utf-8")))
 
 
 def main():

@@ -44,12 +44,10 @@ def build(out, stems):
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m teaching.slides", description=__doc__.partition("\n\n")[0])
-    parser.add_argument("numbers", nargs="*", help="of lessons; all if none is given")
+    parser.add_argument("numbers", nargs="*", help="of lessons, like 06; all if none is given")
     parser.add_argument("--pdf", action="store_true", help="print each deck as PDF too (needs a Chromium)")
     options = parser.parse_args(arguments)
     there = {stem[:2]: stem for stem in material.every()}
-    if unknown := set(options.numbers) - there.keys():
-        parser.error(f"no lesson has the number {', '.join(unknown)}. There are {', '.join(there)}.")
     if not options.numbers:
         shutil.rmtree(OUT, ignore_errors=True)  # decks of lessons that are no more
     counts = build(OUT, [there[number] for number in options.numbers or there])

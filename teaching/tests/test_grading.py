@@ -1,6 +1,7 @@
 """Grading: what a notebook is taken for, what it gets, and that no row is ever lost."""
 
 import dataclasses
+import fcntl
 import os
 import re
 import subprocess
@@ -208,6 +209,7 @@ def test_what_cannot_be_graded_is_refused_before_anything_is_written(tmp_path, c
     (tmp_path / "empty").mkdir()
     (tmp_path / "own.csv").write_text("name,points\nann,3\n")
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "busy").mkdir()
     before = sorted(tmp_path.rglob("*"))
     refused = [
         (("99", "in", "new.csv"), r"no lesson is called '99'.*LESSON="),
@@ -217,10 +219,16 @@ def test_what_cannot_be_graded_is_refused_before_anything_is_written(tmp_path, c
         (("6", "in", "grades"), "has no ending; name a file, OUT="),
         (("6", "in", "own.csv"), "is no table of 06_batchnorm.*OUT="),
         (("6", "in", "bytes.csv"), "is no table"),
+        (("6", "in", "in.csv"), "would lie among the submissions"),
+        (("6", "in", "new.csv", "--again", "eve"), "no learner is called eve. There are ann."),
+        (("6", "in", "busy.csv"), "another run is writing"),
     ]
-    for (lesson, folder, out), why in refused:
-        assert main([lesson, str(tmp_path / folder), str(tmp_path / out)]) == 1
+    busy = os.open(tmp_path / "busy", os.O_RDONLY)
+    fcntl.flock(busy, fcntl.LOCK_EX)
+    for (lesson, folder, out, *options), why in refused:
+        assert main([lesson, str(tmp_path / folder), str(tmp_path / out), *options]) == 1
         assert re.search(why, error := capsys.readouterr().err), error
+    os.close(busy)
     assert (tmp_path / "own.csv").read_text() == "name,points\nann,3\n"
     assert sorted(tmp_path.rglob("*")) == before
 

@@ -124,8 +124,8 @@ ERRORS = {  # what the errors of Python and PyTorch say to a learner, where thei
     "not.",
     "same device|expected device": "A tensor is made on the CPU wherever x is. Make it from x: "
     "torch.ones_like(x), or device=x.device.",
-    "is ambiguous|Boolean value of Tensor": "An if asks for one truth value, and here are several. Use torch.where, or "
-    ".any() or .all().",
+    "Boolean value of Tensor|truth value of an array": "An if asks for one truth value, and here are several. Use "
+    "torch.where, or .any() or .all().",
     "Can't call numpy|requires grad. Use": "NumPy has no gradients: stay with torch's functions.",
     "leaf Variable that requires grad|modified by an inplace": "An operation in place (+=, *=, or a name that ends in "
     "_) changes what the gradient still needs. Make a new tensor: a = a - b.",
@@ -193,7 +193,8 @@ def _difference(what, value, right, probe, room, alone):
         return f"{what} has shape {tuple(value.shape)}, expected {tuple(right.shape)}. {inputs(probe)}".rstrip(), None
     if value.dtype != right.dtype:
         return f"{what} has dtype {value.dtype}, expected {right.dtype}.", (
-            "A conversion like .float() or torch.tensor(...) must be undone before the return: .to(x.dtype)."
+            "A conversion like .float() or torch.tensor(...) must be undone before the return, by .to(dtype) of what "
+            "came in: behind x = x.float(), x.dtype is float32."
             if value.is_floating_point()
             else None
         )

@@ -86,7 +86,8 @@ def _related(number, right):
     exact = torch.tensor(float(right), dtype=torch.float64)
     for function, *_, told in [*FUNCTIONS, *_SIZES] if right else ():
         other = function(exact).item()
-        if abs(number - other) <= 1e-3 * abs(other) and (isinstance(right, int) or "one" not in told):
+        itself = abs(other - right) <= 1e-3 * abs(right)
+        if abs(number - other) <= 1e-3 * abs(other) and not itself and (isinstance(right, int) or "one" not in told):
             return told
     ratio = number / right if right else 0
     for n in range(2, 13):

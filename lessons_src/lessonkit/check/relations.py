@@ -81,7 +81,7 @@ def _swapped(evidence, values):
         pairs = [(mine.get(a), right.get(b)) for _, mine, right in evidence for a, b in ways]
         if all(_is_numbers(a) and _is_numbers(b) and _near(a, b) for a, b in pairs):
             if not all(_near(right[first], right[second]) for *_, right in evidence):
-                return f"In each other's place stand {first} and {second}."
+                return f"These have changed places: {first} and {second}."
     return None
 
 
@@ -91,7 +91,7 @@ def _of_shape(name, pairs):
     if all(mine.shape == right.shape for mine, right, _ in pairs):
         return None
     if all(mine.numel() == right.numel() and mine.squeeze().shape == right.squeeze().shape for mine, right, _ in pairs):
-        fewer = all(mine.dim() < right.dim() for mine, right, _ in pairs)
+        fewer = all(mine.dim() < right.dim() or mine.shape == right.shape for mine, right, _ in pairs)
         text = (
             f"Your {name} has lost an axis of size 1, the one that was reduced."
             if fewer

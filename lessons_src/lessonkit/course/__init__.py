@@ -109,10 +109,6 @@ class Code:
         return self.source
 
     @property
-    def figures(self):
-        return [output for output in self.outputs if hasattr(output, "png")]
-
-    @property
     def text(self):
         return "".join(output for output in self.outputs if isinstance(output, str))
 

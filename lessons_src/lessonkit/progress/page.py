@@ -2,7 +2,6 @@
 
 import re
 import unicodedata
-from collections import Counter
 from html import escape
 
 from lessonkit.progress.saved import MARKS, RIGHT
@@ -56,8 +55,8 @@ NO_ACCENT = str.maketrans("łøđħıæœ", "lodhiao")
 def html(learners, course):
     """Return the page as text. learners: Learner objects."""
     columns = [(lesson, exercise) for lesson in course.values() for exercise in lesson.exercises]
-    learners = sorted(zip(_names(learners), learners, strict=True), key=lambda pair: in_order(pair[0]))
-    states = [[person.states[lesson.stem][exercise.number] for lesson, exercise in columns] for _, person in learners]
+    learners = sorted(learners, key=lambda person: in_order(person.name))
+    states = [[person.states[lesson.stem][exercise.number] for lesson, exercise in columns] for person in learners]
     over = "".join(
         f'<th class="first" scope="colgroup" colspan="{len(lesson.exercises)}">{escape(lesson.label)}</th>'
         for lesson in course.values()
@@ -68,11 +67,12 @@ def html(learners, course):
         for lesson, exercise in columns
     )
     rows = "\n".join(
-        f'<tr><th class="name" scope="row">{escape(name)}</th><td>{row.count(RIGHT)}</td>{_cells(columns, row)}</tr>'
-        for (name, _), row in zip(learners, states, strict=True)
+        f'<tr><th class="name" scope="row">{escape(person.name)}</th><td>{row.count(RIGHT)}</td>'
+        f"{_cells(columns, row)}</tr>"
+        for person, row in zip(learners, states, strict=True)
     )
     feet = "\n".join(_sums(columns, states, state) for state in MARKS)
-    notes = "".join(f"<li>{escape(f'{name}: {note}')}</li>" for name, person in learners for note in person.notes)
+    notes = "".join(f"<li>{escape(f'{person.name}: {note}')}</li>" for person in learners for note in person.notes)
     legend = ", ".join(f"{mark} {state}" for mark, state in zip(MARKS.values(), MARKS, strict=True))
     many = f"{len(learners)} learner{'s' if len(learners) > 1 else ''}"
     shown = f"<h2>Notes</h2><ul>{notes}</ul>" if notes else ""
@@ -106,9 +106,3 @@ def in_order(name):
     parts = unicodedata.normalize("NFKD", name.casefold())
     plain = "".join(part for part in parts if not unicodedata.combining(part)).translate(NO_ACCENT)
     return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", plain)], name
-
-
-def _names(learners):
-    """Return the names of learners; where two are called alike, the paths of their folders."""
-    count = Counter(person.name for person in learners)
-    return [person.name if count[person.name] == 1 else str(person.folder) for person in learners]

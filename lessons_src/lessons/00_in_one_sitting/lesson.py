@@ -301,7 +301,7 @@ print(f"the variance is {x.var(correction=0):g}, and x.var() says {x.var():g}")
 #
 # </details>
 #
-# **Play:** find five numbers of which one gets 2.
+# **Play:** change the row below, and find five numbers of which one becomes 2.
 
 # %%
 play = torch.tensor([4, 0, 3, 6, 2])  # (D,)
@@ -329,7 +329,7 @@ print("by hand:", centered / (centered * centered).mean().sqrt())
 print("PyTorch:", F.layer_norm(sevens, (5,)))
 
 # %% [markdown]
-# One such row, and the loss of the whole batch is nan. PyTorch adds a small number ε to the variance before it takes the root; its default is 0.00001:
+# With one such row the loss of the whole batch is nan. PyTorch adds a small number ε to the variance before it takes the root; its default is 0.00001:
 #
 # $$\hat x = \frac{x-\mu}{\sqrt{v+\epsilon}}$$
 #
@@ -346,7 +346,7 @@ print(F.layer_norm(x / 1000, (5,)))
 # %% [markdown]
 # **ε decides how narrow a row may get before it counts as constant.**
 #
-# Now write the function.
+# Now write the function, for many rows at once. Each row has a mean of its own.
 
 
 # %% tags=["hide-input"]
@@ -507,9 +507,12 @@ check_layer_norm(LayerNorm)
 try_out(LayerNorm)  # yours, in the net of the beginning
 
 # %% [markdown]
+# Your layer brings the dead net to life as PyTorch's did.
+
+# %% [markdown]
 # ## 0.4 Beside softmax and BatchNorm
 #
-# Softmax, too, takes a row to a row. Which of the two minds how high the row lies, and which how wide it is?
+# Softmax, too, takes a row to a row. Does its result depend on how high the row lies, and on how wide it is?
 
 # %%
 for name, row in {"x": x, "x + 100": x + 100, "x / 3": x / 3}.items():
@@ -517,7 +520,7 @@ for name, row in {"x": x, "x + 100": x + 100, "x / 3": x / 3}.items():
     print(f"{name:8} LayerNorm {F.layer_norm(row, (5,))}")
 
 # %% [markdown]
-# **Softmax minds the width and gives shares that add up to 1; $\hat x$ minds neither and holds distances from the mean that add up to 0.**
+# **Softmax hides the height of a row and gives shares that add up to 1; $\hat x$ hides height and width, and its entries add up to 0.**
 #
 # BatchNorm standardizes as well, but a column: one feature over all samples of the batch. On this batch both come to the same result, because the columns hold the same five numbers as the rows.
 
@@ -536,9 +539,9 @@ print("the same but for rounding:", near(rows, columns, 1e-6))
 
 # %%
 moved = batch + torch.tensor([0, 20, 0, 0, 0])[:, None]  # (B, D)
-print("LayerNorm, the first row before and after:", rows[0], F.layer_norm(moved, (5,))[0])
-after = F.batch_norm(moved, None, None, training=True)  # (B, D)
-print("BatchNorm, the first row before and after:", columns[0], after[0])
+print("the first row, before:", rows[0])
+print("LayerNorm, after:     ", F.layer_norm(moved, (5,))[0])
+print("BatchNorm, after:     ", F.batch_norm(moved, None, None, training=True)[0])
 
 # %% [markdown]
 # **LayerNorm never looks at the neighbors: a batch of one will do, and training and testing are the same.**
@@ -549,7 +552,7 @@ print("BatchNorm, the first row before and after:", columns[0], after[0])
 # In training, each output $y$ gets a number `dy`: how fast the loss grows with it. The layer has to hand on `dx`: how fast the loss grows with each input. Here is our row with its gain, and a `dy`.
 
 # %% tags=["hide-input"]
-# Draws the row's graph, with blanks or without.
+# Draws the row's graph, with blanks.
 BOXES = {
     "x": (0, 1, "4  0  3  6  2"),
     "mean": (1.75, 0, "3"),
@@ -741,7 +744,7 @@ check_layer_norm_dx(layer_norm_dx)
 # %% [markdown]
 # ## 0.6 Your layer in a Transformer
 #
-# A Transformer reads eight digits and is to write them in order, smallest first. In each block every position looks at all others (attention) and then computes by itself (the MLP). Before each of the two stands a norm. The weights of a linear layer are drawn with the standard deviation $1/\sqrt{\text{inputs}}$.
+# A Transformer reads eight digits and is to write them in order, smallest first. In each block every position looks at all others (attention) and then computes by itself (the MLP). Before each of the two stands a norm; the folded cell has the code. The weights of a linear layer are drawn with the standard deviation $1/\sqrt{\text{inputs}}$.
 
 
 # %% tags=["hide-input"]
@@ -800,7 +803,7 @@ for norm in (nn.Identity, LayerNorm):  # yours
 #
 # Of 1,000 fresh rows, with LayerNorm {sorters[LayerNorm, wide].right:range} of the digits are right, without it {sorters[none, wide].right:range}.
 #
-# It depends on the first weights. With those that PyTorch draws, which are smaller, the median net gets {sorters[none, PyTorch's].right:median} right without any norm, and {sorters[LayerNorm, PyTorch's].right:median} with LayerNorm. So a norm is not always needed. It spares you a choice that can go wrong. {sorters:again}
+# It depends on the first weights. With those that PyTorch draws, which are smaller, the median net gets {sorters[none, PyTorch's].right:median .1f} right without any norm, and {sorters[LayerNorm, PyTorch's].right:median .1f} with LayerNorm. So a norm is not always needed. It spares you a choice that can go wrong. {sorters:again}
 #
 # </details>
 

@@ -29,7 +29,7 @@ from torch import nn
 from torch.nn import functional as F
 
 # Not found? Open this notebook in the course's folder (make lab), or pip install the course.
-from lessonkit import check, data, explore, show  # sets torch to one thread (LESSON_THREADS)
+from lessonkit import check, data, explore  # sets torch to one thread (LESSON_THREADS)
 
 digits = data.digits_split(0)
 x_train, x_test = digits.x_train.flatten(1), digits.x_test.flatten(1)  # (N, 64) pixels
@@ -125,7 +125,7 @@ for layer in (0, 1, 2, 10, 50):
 # %% [markdown]
 # ## 1.2 Find the weight scale that survives
 #
-# Play with the scale:
+# No training step was taken: the size of the weights alone makes the signal fade. So play with it:
 
 # %%
 explore.depth()
@@ -221,7 +221,7 @@ check.fate(fate)
 #
 # </details>
 #
-# What does your rule say of the twenty layers of the beginning?
+# What does your rule say of the twenty layers of the beginning? PyTorch drew their weights with a standard deviation of $1/\sqrt{3D}$.
 
 # %%
 for name, std in {"PyTorch's own": (3 * 64) ** -0.5, "yours": two_weights["std"]}.items():
@@ -253,7 +253,7 @@ print(f"20 layers, your weights: {train(healed):.0f} % of the test digits")
 #
 # **You can stop here:** close the notebook, draw the table of the four cases from memory, and read Kaiming's $\sqrt{2/D}$ off it.
 #
-# *Sitting two* follows the gradient back, and heals the net a second time, by the operation that this course is about.
+# *Sitting two* follows the gradient back, and heals the net a second time.
 
 # %% [markdown]
 # ## 1.4 The gradient takes the same road back
@@ -264,7 +264,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit import check, data, show
+from lessonkit import check, data, explore, show
 
 digits = data.digits_split(0)
 x_train, x_test = digits.x_train.flatten(1), digits.x_test.flatten(1)  # (N, 64) pixels
@@ -306,7 +306,7 @@ def train(model, rate=0.001):
 
 
 # %% [markdown]
-# A gradient comes back through the same matrices, transposed, and the same ReLUs, half of them shut, so it meets the same factor. It is the dashed line in [section 1.2](#1.2-Find-the-weight-scale-that-survives): go back and move the scale once more.
+# A gradient comes back through the same matrices, transposed, and the same ReLUs, half of them shut, so it meets the same factor. It is the dashed line in [section 1.2](#1.2-Find-the-weight-scale-that-survives): go back and move the scale. At scale 1 you expect about $1/\sqrt2 = 0.71$ for both:
 
 # %% tags=["hide-input"]
 # Measures both factors at three depths.
@@ -330,7 +330,7 @@ for depth in (10, 25, 50):
 #
 # </details>
 #
-# **Back to the twenty layers that guessed.** PyTorch had drawn their weights at scale 0.58, and biases, too. In the last layers their signal has an rms of 0.06.
+# The twenty layers that guessed had weights of scale 0.58, and biases, too. In the last layers their signal has an rms of 0.06.
 #
 # **Predict 1.2:** what does the last layer see?
 # - [ ] a different signal for each digit :: 0.06 is large enough for that. But what came from the digit has been multiplied by 0.58/1.41 = 0.41 twenty times.
@@ -342,6 +342,9 @@ torch.manual_seed(0)
 net = plain(20).double()
 last = net[:-1](x_test.double())  # (500, 64) what the last layer gets
 print(f"rms {rms(last):.2f}, of each digit less their mean {rms(last - last.mean(0)):.0e}")
+
+# %% [markdown]
+# So the last layer can only guess: what it gets hardly depends on the digit.
 
 # %% [markdown]
 # ## 1.5 Standardize
@@ -410,6 +413,8 @@ for scale in (0.001, 1.0, 1000.0):
 # Whatever the positive factor; one line proves it, $\frac{cz - c\mu}{c\sigma} = \frac{z - \mu}{\sigma}$. PyTorch's `F.layer_norm` divides by the root of $\sigma^2 + \epsilon$ with $\epsilon = 10^{-5}$, so there it holds as long as $\sigma^2$ is much larger: at weight scale 0.001 the signal dies. [Lesson 3](03_epsilon.ipynb) says what $\epsilon$ is good for.
 #
 # </details>
+#
+# What else does the signal not depend on?
 
 # %% tags=["exercise"] id="ex-1-4"
 # Exercise 1.4 · ●●●○○ · 4 min
@@ -519,7 +524,7 @@ for scale in (0.58, 1.41, 3.0):
 #
 # ## 1.7 The story that everybody tells
 #
-# Batch Normalization was introduced against **internal covariate shift**: while a layer learns, the layers before it change its input, and a norm was to hold that still. But Santurkar et al. (2018) put noise of changing mean and scale after each BatchNorm, and the net trained about as well ([lesson 6](06_batchnorm.ipynb#Why-does-BatchNorm-help)).
+# Why do norms help in general? Batch Normalization was introduced against **internal covariate shift**: while a layer learns, the layers before it change its input, and a norm was to hold that still. But Santurkar et al. (2018) put noise of changing mean and scale after each BatchNorm, and the net trained about as well ([lesson 6](06_batchnorm.ipynb#Why-does-BatchNorm-help)).
 #
 # That standardizing makes a signal independent of the weights' scale is **proved**. That our net learns from bad weights thanks to it was **measured**. Why norms help in general is **argued about**.
 #

@@ -147,7 +147,7 @@ def _is_layer_norm(layer):
 _TIGHT = "Your test allows too little for rounding and epsilon. | Allow 1e-3: atol=1e-3 in torch.allclose."
 _OFF = "a right layer that is 9e-5 off"
 _FAULTS = {  # {what a test lacks that lets a layer pass: the layers}
-    "Has your x three axes, and two samples that differ? And is each number compared, whatever its sign?": """
+    "Has your x three axes, and two samples that differ? And is each number compared by itself?": """
         # takes one mean and one variance of the whole tensor
         mean, deviation = x.mean(), x.std(correction=0)
 
@@ -167,7 +167,7 @@ _FAULTS = {  # {what a test lacks that lets a layer pass: the layers}
         # lacks keepdim
         mean, deviation = x.mean(-1), x.std(-1, correction=0)
         """,
-    "Allow 1e-3 and no more, take few features, and compare each number, whatever its sign.": """
+    "Allow 1e-3 and no more, take few features, and compare each number, with its sign.": """
         # divides by D - 1
         deviation = x.std(-1, keepdim=True)
 

@@ -316,7 +316,7 @@ for name, axes in {"C": -1, "T, C": (-2, -1), "B": 0, "B, T": (0, 1)}.items():
 # %% [markdown]
 # ## 2.5 The shape of a row
 #
-# Does normalizing make a row bell-shaped? It takes the same $\mu$ off every number and divides all of them by the same $\sigma$, so a row with a long tail to the right keeps its tail. How large can one number become? In a row of six it was 2.24.
+# Does normalizing make a row bell-shaped? No: it takes the same $\mu$ off every number and divides all of them by the same $\sigma$, so a row with a long tail to the right keeps its tail. How large can one number become? In a row of six it was 2.24.
 #
 # **Predict 2.3:** a row of 101 numbers has one 7 and a hundred zeros. What does the 7 become?
 # - [ ] 2.24 :: That was for six numbers. A single number moves the $\sigma$ of a long row less.
@@ -330,6 +330,8 @@ spike[40] = 7.0
 show("largest number", F.layer_norm(spike, (101,), eps=0.0).max(), 2)  # eps: lesson 3
 
 # %% [markdown]
+# However far away the 7 lies, it takes $\sigma$ with it.
+#
 # **Normalizing moves and scales a row. Its shape stays.**
 #
 # <details><summary>When this holds</summary>

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 3 · Epsilon, and numbers that are not real numbers
 #
-# A net of two layers learns to read digits. Each picture is normalized first, as in [lesson 2](02_statistics.ipynb). One of the 1,280 pictures is an empty scan: no ink at all.
+# A net of two layers learns to read digits. Each picture is normalized first, as in [lesson 2](02_statistics.ipynb). One of the 1,280 pictures is an empty scan.
 
 # %%
 import torch
@@ -45,7 +45,7 @@ show("loss, every third step", train(standardized)[::3], digits=1)
 # %% [markdown]
 # The loss comes down until the batch with the empty scan. From there on it is `nan`, *not a number*.
 #
-# *About 60 min, in two sittings of 30 and 30.* **You'll be able to**
+# *About 59 min, in two sittings of 29 and 30.* **You'll be able to**
 # - say where $\epsilon$ stands, and what it does to small rows;
 # - find the $\epsilon$ of a layer with one row and a pencil;
 # - compute a variance that survives large numbers and half precision.
@@ -67,7 +67,7 @@ show("without epsilon", standardized(almost))
 show("F.layer_norm   ", F.layer_norm(almost, (4,)))
 
 # %% [markdown]
-# Noise in the last bit has become 2, and nothing looks broken. PyTorch's layer lets such a row fade out. The remedy for both is $\epsilon$ (epsilon, `eps`), a small number in the denominator.
+# Noise in the last bit has become 2, and nothing looks broken. (On paper it is $\sqrt3$; float32 has rounded the mean, too.) PyTorch's layer lets such a row fade out. The remedy for both is $\epsilon$ (epsilon, `eps`), a small number in the denominator.
 #
 # ## 3.2 Where epsilon goes
 #
@@ -89,7 +89,7 @@ explore.row(parts=("eps",))
 #
 # $$\hat x = \frac{x-\mu}{\sqrt{\sigma^2+\epsilon}}$$
 #
-# The row 5, 1, −1, 4, 1, 2 has the variance 4. With $\epsilon = 5$ it is divided by $\sqrt{4 + 5} = 3$, with $\epsilon = 12$ by 4. Now build it.
+# The row 5, 1, −1, 4, 1, 2 has the variance 4. With $\epsilon = 5$ it is divided by $\sqrt{4 + 5} = 3$, with $\epsilon = 12$ by 4.
 
 
 # %% tags=["exercise", "export"] id="ex-3-1"
@@ -141,11 +141,11 @@ show("added to sigma", added, digits=2)
 show("under the root", normalize(tiny), digits=2)
 
 # %% [markdown]
-# **Under the root, ε is measured against the variance.** So a test of a LayerNorm needs a row of **small numbers**. Ordinary rows hide where $\epsilon$ stands, and zeros hide everything: both formulas give zeros in the right shape.
+# **Under the root, ε is measured against the variance.** So a test of a LayerNorm needs a row of **small numbers**. Ordinary rows hide where $\epsilon$ stands, and zeros hide everything: both formulas give zeros.
 #
 # ## 3.3 What epsilon does to values, and to gradients
 #
-# Take a pencil. How large is the variance of what comes out?
+# At $\epsilon = 12$ our row is divided by 4. Take a pencil: what is the variance of what comes out?
 
 # %% tags=["exercise"] id="ex-3-2"
 # Exercise 3.2 · ●●○○○ · 4 min
@@ -180,7 +180,7 @@ check.eps_on_paper(eps_on_paper)
 #
 # </details>
 #
-# A small *change* of the row is divided by $\sqrt{v+\epsilon}$ as well, and so is a gradient on its way back: most in a row of equal numbers.
+# A small *change* of the row is divided by $\sqrt{v+\epsilon}$ as well, and so is a gradient on its way back. In a row of equal numbers $v$ is 0, and that divisor is smallest.
 #
 # **No change grows by more than 1/√ε.**
 #
@@ -192,9 +192,9 @@ check.eps_on_paper(eps_on_paper)
 #
 # ## 3.4 Which epsilon travels with which weights
 #
-# Libraries add different small numbers: $10^{-12}$ in Hugging Face's BERT, $10^{-6}$ in Flax and timm, $10^{-5}$ in PyTorch, $10^{-3}$ in Keras. For rows of large variance it does not matter which. But the rows that enter BERT's first norm before training have a variance of 3 · 0.02² = 0.0012. They come out with the variance 1 under BERT's own $\epsilon$ and with 0.55 under Keras' default, and there is no error.
+# Libraries add different small numbers: $10^{-12}$ in Hugging Face's BERT, $10^{-6}$ in Flax and timm, $10^{-5}$ in PyTorch, $10^{-3}$ in Keras. For rows of large variance it does not matter which. But the rows that enter BERT's first norm before training are sums of three draws with $\sigma = 0.02$, and have a variance of 3 · 0.02² = 0.0012. They come out with the variance 1 under BERT's own $\epsilon$ and with 0.55 under Keras' default, and there is no error.
 #
-# **ε belongs to the weights.** (These rows are untrained; [lesson 15](15_in_the_wild.ipynb) looks at trained ones.) If nobody wrote it down, the layer can tell you: feed it one row of small numbers.
+# **ε belongs to the weights.** ([Lesson 15](15_in_the_wild.ipynb) looks at a trained net.) If nobody wrote it down, the layer can tell you: feed it one row of small numbers.
 
 
 # %%
@@ -233,7 +233,7 @@ for eps in (1e-5, 5e-6, 1e-6, 8e-7):
 #
 # </details>
 #
-# *Sitting two:* the formula is right, but computers do not hold real numbers. You will break a layer in three ways.
+# *Sitting two:* the formula is right, but computers do not hold real numbers. You will break a layer in three ways, and repair it.
 #
 # ## 3.5 Half precision
 
@@ -317,7 +317,7 @@ def clinic_norm(x, eps=1e-8):
 
 
 # %% [markdown]
-# Produce the complaints.
+# Before you repair it, produce the three complaints.
 
 # %% tags=["exercise"] id="ex-3-3"
 # Exercise 3.3 · ●●●○○ · 4 min
@@ -346,7 +346,7 @@ check.breaking_rows(breaking_rows)
 #
 # </details>
 #
-# A quick cure is an $\epsilon$ that float16 can hold.
+# A quick cure is an $\epsilon$ that float16 can hold, such as $10^{-5}$.
 #
 # **Predict 3.5:** right is what float32 gives with `eps=1e-8`. What does `eps=1e-5` do for three such rows in float16?
 # - [ ] It makes all three right. :: The variance of the third row is inf with any epsilon, so it stays at zeros.
@@ -394,7 +394,7 @@ check.normalize_half(normalize_half)
 show("repaired, in float16", normalize_half(rows.half()), digits=2)
 
 # %% [markdown]
-# $\epsilon$ became 0, a small variance became 0, and a large one became `inf`. One cure is enough, because float32 holds all these numbers.
+# There were three causes: $\epsilon$ became 0, a small variance became 0, and a large one became `inf`. One cure is enough, because float32 holds all these numbers.
 #
 # **Compute mean and variance in float32, and round once, at the end.**
 #

@@ -326,7 +326,7 @@ check.layer_norm(layer_norm)
 #
 # </details>
 #
-# Beside PyTorch's, and on a float16 row whose squares overflow:
+# Your function beside PyTorch's, and on a float16 row whose squares overflow:
 
 # %%
 x = torch.arange(24.0).reshape(2, 3, 4) ** 2  # (B, C, D)
@@ -370,7 +370,7 @@ checkpoint = old_net.state_dict()
 # - [x] about 9,000 times :: $1.2^{50}$ is 9,100. This is why a deep net needs normalization layers or well-chosen weights.
 # - [ ] 60 times :: That is 1.2 times 50. It is 1.2 to the power of 50.
 #
-# What is left for the class? Look at one that makes its gain when it sees the first row.
+# Your function does the mathematics. What is left for the class? Look at one that makes its gain when it sees the first row.
 
 
 # %%
@@ -522,6 +522,9 @@ print({name: tensor.tolist() for name, tensor in new.state_dict().items()})
 nn.init.constant_(new.gain, 3.0)
 row = torch.tensor([0.0, 1.0, 2.0, 3.0])  # (D,)
 show("output over x_hat", new(row) / normalize(row))
+
+# %% [markdown]
+# Now write the translation that was needed.
 
 
 # %% tags=["exercise"] id="ex-4-4"

@@ -125,12 +125,19 @@ shift_and_scale = quiz(
 
 _SQUARE = "Both parts of the quotient rule stand over S^2, which is 25."
 _BELOW = "That is the share itself. S grows, too, so the quotient rule takes something away from u' / S."
+_TAKEN = "That is what is taken away from the share."
 _STILL = "That is what the growth of S takes away. e^x of this share grows as well."
 _SAME = "That is {0} · {0}. The rule puts e^x1 · e^x2 over S²."
 
 
 def _own(share):
-    return 6 / 25, {share: _BELOW, 6 / 5: _SQUARE, 6: _SQUARE, -(share**2): _STILL}
+    return 6 / 25, {
+        share: _BELOW,
+        6 / 5: _SQUARE,
+        6: _SQUARE,
+        -(share**2): _STILL,
+        share**2: _TAKEN,
+    }
 
 
 _OTHER = (
@@ -179,6 +186,13 @@ mended_pool = exercise(
         numbers([1], [1]),
         torch.tensor([[True, True, False]] * 2),
         {"tolerance": 1e-7},
+    ),
+    (
+        "a sentence whose scores are -1e10 and less, and padding",
+        numbers([[-1, 0], [-2, 0], [3, 1]]),
+        numbers([1e10], [0]),
+        torch.tensor([[True, True, False]]),
+        {"gradient": False},
     ),
     ("three samples, one of them all padding", draw(34, 3, 4, 5), draw(35, 5, 1), _EMPTY),
     takes={"x": "B T C", "query": "C 1", "keep": "B T"},

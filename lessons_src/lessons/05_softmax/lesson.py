@@ -35,9 +35,9 @@ show("loss", loss, digits=1)
 show("gradient of W, first row", W.grad[0])
 
 # %% [markdown]
-# The third sentence is empty: all of it is padding. The loss leaves it out and is an ordinary number. Yet the gradient of `W` is nan, and one optimizer step would destroy the model. PyTorch's own attention module does this by default ([pytorch#41508](https://github.com/pytorch/pytorch/issues/41508)). Sitting two heals the layer.
+# The third sentence is empty: all of it is padding. The loss leaves it out and is an ordinary number. Yet the gradient of `W` is nan, and one optimizer step would destroy the model. PyTorch's own attention module does this by default ([pytorch#41508](https://github.com/pytorch/pytorch/issues/41508)).
 #
-# *About 54 min, in two sittings of 24 and 30.* **You'll be able to**
+# *About 60 min, in two sittings of 28 and 32.* **You'll be able to**
 # - write a softmax that large entries do not break;
 # - say what a shift, a factor and a change of sign do to both layers;
 # - find softmax's derivatives on paper;
@@ -48,7 +48,7 @@ show("gradient of W, first row", W.grad[0])
 # %% [markdown]
 # ## 5.1 One axis, two promises
 #
-# Both layers are said to normalize a row. What does each make of it? Three numbers are a point in space, seen here from above, almost along the direction (1, 1, 1). The blue dot on the circle is LayerNorm of $x$, the black dot in the triangle is softmax of $x$.
+# What does each of the two layers make of a row? Three numbers are a point in space, seen here from above, almost along the direction (1, 1, 1). The blue dot on the circle is LayerNorm of $x$, the black dot in the triangle is softmax of $x$.
 
 # %%
 explore.sphere(x=(1.2, -0.4, 0.3), show=["softmax"], camera=(120, 80))
@@ -62,7 +62,7 @@ explore.sphere(x=(1.2, -0.4, 0.3), show=["softmax"], camera=(120, 80))
 #
 # </details>
 #
-# Now with numbers. Softmax takes the exponential of each entry and divides by their sum. Our row has the exponentials 1, 2 and 5. `normalize` is LayerNorm before gain and bias.
+# Softmax takes the exponential of each entry and divides by their sum. Our row has the exponentials 1, 2 and 5. `normalize` is LayerNorm before gain and bias.
 
 # %%
 x = torch.tensor([1.0, 2.0, 5.0]).log()  # (D,) = (3,)
@@ -72,7 +72,7 @@ for name, numbers in {"x": x, "exp(x)": e, "softmax": p, "LayerNorm": y}.items()
     print(f"{name:9}", *(f"{v:6.3f}" for v in numbers), f"  sum {numbers.sum():.3f}")
 
 # %% [markdown]
-# The exponentials sum to 8, so softmax gives the **shares** 1/8, 2/8 and 5/8. LayerNorm gives distances from the mean, divided by $\sigma$.
+# The exponentials sum to 8, so softmax gives the **shares** 1/8, 2/8 and 5/8.
 #
 # Attention multiplies the values of tokens by shares and adds up. Somebody puts LayerNorm in the place of softmax.
 #
@@ -109,7 +109,7 @@ print("exp(88), exp(89):", torch.tensor([88.0, 89.0]).exp())
 show("as the formula says", row.exp() / row.exp().sum())
 
 # %% [markdown]
-# In float32 $e^{89}$ is infinite, and $\infty/\infty$ is nan. The button *shift x* has shown the way out. Add ln 3 to each entry of our row: its exponentials become 3, 6 and 15, and their sum becomes 24. The shares 3/24, 6/24 and 15/24 are the same as before.
+# In float32 $e^{89}$ is infinite, and $\infty/\infty$ is nan. The way out is a shift. Add ln 3 to each entry of our row: its exponentials become 3, 6 and 15, and their sum becomes 24. The shares 3/24, 6/24 and 15/24 are the same as before.
 #
 # **Softmax does not see a shift.**
 #
@@ -161,7 +161,7 @@ check.softmax(softmax)
 #
 # </details>
 #
-# **Subtract each row's largest entry first.** Then no exponential exceeds 1, and one of them *is* 1. So neither $\infty/\infty$ nor 0/0 can occur.
+# **Subtract each row's largest entry first.** Then no exponential exceeds 1, and one of them *is* 1, so neither $\infty/\infty$ nor 0/0 can occur.
 #
 # <details><summary>When this holds</summary>
 #
@@ -202,7 +202,7 @@ check.shift_and_scale(shift_and_scale)
 #
 # </details>
 #
-# What does the machine say?
+# In numbers:
 
 # %%
 row = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64).log()  # (D,)
@@ -223,7 +223,7 @@ for name, changed in changes.items():
 #
 # </details>
 #
-# In $\text{softmax}(x/\tau)$ the number $\tau > 0$ is called the **temperature**. The factor is $a = 1/\tau$.
+# In $\text{softmax}(x/\tau)$ the number $\tau > 0$ is called the **temperature**. The factor is $a = 1/\tau$. At a high temperature, on the left of the figure, all shares are nearly equal; at a low one the largest entry takes nearly all.
 
 # %% tags=["hide-input"]
 # Draws both layers over the factor a.
@@ -260,56 +260,9 @@ plot.panels(
 )
 
 # %% [markdown]
-# At a high temperature, on the left, all shares are nearly equal. At a low one the largest entry takes nearly all.
-#
-# ## What you have now
-#
-# - **Shares sum to 1, LayerNorm's outputs sum to 0.**
-# - A softmax of your own: **subtract each row's largest entry first.** A shift is not seen.
-# - **LayerNorm does not see a positive factor. Softmax does:** it is 1 over the temperature.
-#
-# **You can stop here:** close the notebook. A row has the exponentials 1, 2 and 5. Write down the shares of $x$, of $x + \ln 3$, of $2x$ and of $-x$.
-#
-# <details><summary>To compare</summary>
-#
-# 1/8, 2/8, 5/8; the same; 1/30, 4/30, 25/30; and from the exponentials 1, 1/2 and 1/5 the shares 10/17, 5/17 and 2/17.
-#
-# </details>
-#
-# *Sitting two:* the two shapes that hold all outputs; softmax's derivatives on paper; and a cure for the empty sentence.
-
-# %% [markdown]
 # ## 5.4 A triangle and a circle
-
-# %% tags=["way-back"]
-# Back in a new kernel? Run this cell alone, then go on.
-import math
-
-import torch
-from torch import nn
-from torch.nn import functional as F
-
-from lessonkit import check, plot, show
-from lessonkit.mine import normalize
-
-g = torch.Generator().manual_seed(58)
-tokens = torch.randn(3, 4, 5, generator=g)  # (B, T, 5)
-keep = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [0, 0, 0, 0]], dtype=torch.bool)  # (B, T)
-W = torch.randn(5, 6, generator=g, requires_grad=True)  # (5, C)
-query = (torch.randn(6, 1, generator=g) / 4).requires_grad_()  # (C, 1)
-
-# %% [markdown]
-# **Recall 5.1:** a new `nn.LayerNorm(32)` gets an input of shape (8, 20, 32). How many numbers can it learn?
-# - [ ] 160 :: That is the number of rows. Each row has its own mean, but means are computed and not learned.
-# - [x] 64 :: 32 gains and 32 biases, which all rows share.
-# - [ ] 10,240 :: That would be a gain and a bias for each number of the batch. They belong to features, so that the batch may have any size.
 #
-# **Recall 5.2:** a row of ten different numbers is normalized at $\epsilon = 0$. What do the squares of the results sum to?
-# - [ ] 1 :: That is their mean square, the variance of the normalized row.
-# - [ ] 9 :: That is what comes out if the variance divides by $D - 1$. LayerNorm divides by $D$.
-# - [x] 10 :: Their mean square is 1, and there are ten of them: $D$.
-#
-# Where do all the outputs lie? With three entries one can draw it. Three shares that sum to 1 fill a **triangle**. LayerNorm's outputs sum to 0, which is a plane, and at $\epsilon = 0$ their squares sum to 3, which is a sphere. Plane and sphere meet in a **circle**.
+# Where do all the outputs lie? Three shares that sum to 1 fill a **triangle**. LayerNorm's outputs sum to 0, which is a plane, and at $\epsilon = 0$ their squares sum to 3, which is a sphere. Plane and sphere meet in a **circle**.
 
 # %% tags=["hide-input"]
 # Draws both layers, seen along (1, 1, 1).
@@ -374,7 +327,51 @@ plot.figure(
 # </details>
 
 # %% [markdown]
+# ## What you have now
+#
+# - **Shares sum to 1, LayerNorm's outputs sum to 0.** Neither layer sees a shift.
+# - **LayerNorm does not see a positive factor. Softmax does:** it is 1 over the temperature.
+#
+# **You can stop here:** close the notebook. A row has the exponentials 1, 2 and 5. Write down the shares of $x$, of $x + \ln 3$, of $2x$ and of $-x$.
+#
+# <details><summary>To compare</summary>
+#
+# 1/8, 2/8, 5/8; the same; 1/30, 4/30, 25/30; and from the exponentials 1, 1/2 and 1/5 the shares 10/17, 5/17 and 2/17.
+#
+# </details>
+#
+# *Sitting two:* softmax's derivatives on paper, and a cure for the empty sentence.
+
+# %% [markdown]
 # ## 5.5 The same numbers in the derivatives
+
+# %% tags=["way-back"]
+# Back in a new kernel? Run this cell alone, then go on.
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from lessonkit import check, show
+from lessonkit.mine import normalize
+
+g = torch.Generator().manual_seed(58)
+tokens = torch.randn(3, 4, 5, generator=g)  # (B, T, 5)
+keep = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [0, 0, 0, 0]], dtype=torch.bool)  # (B, T)
+W = torch.randn(5, 6, generator=g, requires_grad=True)  # (5, C)
+query = (torch.randn(6, 1, generator=g) / 4).requires_grad_()  # (C, 1)
+
+# %% [markdown]
+# **Recall 5.1:** a new `nn.LayerNorm(32)` gets an input of shape (8, 20, 32). How many numbers can it learn?
+# - [ ] 160 :: That is the number of rows. Each row has its own mean, but means are computed and not learned.
+# - [x] 64 :: 32 gains and 32 biases, which all rows share.
+# - [ ] 10,240 :: That would be a gain and a bias for each number of the batch. They belong to features, so that the batch may have any size.
+#
+# **Recall 5.2:** a row of ten different numbers is normalized at $\epsilon = 0$. What do the squares of the results sum to?
+# - [ ] 1 :: That is their mean square, the variance of the normalized row.
+# - [ ] 9 :: That is what comes out if the variance divides by $D - 1$. LayerNorm divides by $D$.
+# - [x] 10 :: Their mean square is 1, and there are ten of them: $D$.
 #
 # If input $j$ is moved a little, how fast does output $i$ move? The matrix of all these derivatives, a row for each output, is called the **Jacobian** $J$.
 #
@@ -506,14 +503,10 @@ show("gradient of W, first row", dW[0], digits=1)
 # %% [markdown]
 # ## Take-away
 #
-# - Subtract each row's **largest** entry first, and no exponential overflows.
 # - Neither layer sees a shift; LayerNorm does not see a positive factor and turns its sign with the row.
-# - Softmax's derivatives are $p_i - p_i\,p_i$ and $-p_i\,p_j$. Each row of them sums to 0: the shift.
 # - Softmax over nothing but $-\infty$ is nan, and 0 · nan takes it to the gradient of `W`. Give empty rows zeros.
 #
 # **Formula card**, for one row $x_1, \dots, x_D$:
-#
-# $$\text{LayerNorm:}\quad \mu = \frac1D \sum_i x_i \qquad \sigma^2 = \frac1D \sum_i (x_i - \mu)^2 \qquad \hat x_i = \frac{x_i - \mu}{\sqrt{\sigma^2+\epsilon}} \qquad y_i = \gamma_i\,\hat x_i + \beta_i$$
 #
 # $$\text{softmax:}\quad m = \max_k x_k \qquad p_i = \frac{e^{x_i - m}}{\sum_k e^{x_k - m}} \qquad J = \mathrm{diag}(p) - p\,p^\top$$
 
@@ -547,7 +540,7 @@ show("softmax, dim=0 ", F.softmax(scores, dim=0)[:, 0])
 show("nn.LayerNorm(1)", nn.LayerNorm(1)(scores)[:, 0])
 
 # %% [markdown]
-# No error tells. The attention weights of [R-net](https://github.com/localminimum/R-net/issues/8), [KEQA](https://github.com/DEEP-PolyU/KEQA_WSDM19/issues/2) and [Catalyst](https://github.com/catalyst-team/catalyst/issues/285) once were all 1. Ask of each softmax: do the weights sum to 1 along the axis that I mean?
+# No error says so. The attention weights of [R-net](https://github.com/localminimum/R-net/issues/8), [KEQA](https://github.com/DEEP-PolyU/KEQA_WSDM19/issues/2) and [Catalyst](https://github.com/catalyst-team/catalyst/issues/285) once were all 1. Ask of each softmax: do the weights sum to 1 along the axis that I mean?
 #
 # Softmax is told the *number* of an axis. LayerNorm is told the *size* of the last axes: `nn.LayerNorm(1)` means rows of one feature, which come out as 0, and `nn.LayerNorm(-1)` is an error.
 #
@@ -614,9 +607,9 @@ for name, number in {"float64": exact, "near float32": near, "next float32": far
 #
 # ## On your own
 #
-# 1. Ten numbers go through LayerNorm (no gain, no bias) and then through softmax. How large can a share become?
-# 2. Two entries are 3.5 and 4.0. At which temperature is the larger share nine times the smaller one? (Their ratio is $e^{0.5/\tau}$.)
-# 3. Softmax's Jacobian is symmetric. Is LayerNorm's, before and after gain and bias?
+# Ten numbers go through LayerNorm (no gain, no bias) and then through softmax. How large can a share become?
+#
+# Your layer can now work beside a softmax that no row breaks; it still cannot compare a sample with its neighbors, as BatchNorm does: [lesson 6](06_batchnorm.ipynb).
 #
 # ## Further reading
 #

@@ -45,8 +45,7 @@ channel_stats = exercise(
     rows = x.movedim(0, -1)
 
     # that is the mean of the samples' own variances: how far their means lie from the channel's is left out. | One mean and one variance over B and T together.
-    each = x.unsqueeze(-1) if x.dim() == 2 else x
-    return mean.squeeze(-1), each.var(-1, correction=0).mean(0)
+    return mean.squeeze(-1), var.squeeze(-1) if x.dim() == 2 else x.var(-1, correction=0).mean(0)
 
     # all axes but the last are reduced. That fits (B, T, C); here the channels are axis 1.
     rows = x.flatten(0, -2).T

@@ -83,7 +83,7 @@ explore.backward()
 # %% [markdown]
 # ## 7.2 Forward with four numbers
 #
-# With $\epsilon = 0.5$ and the gain 3, 1, 2, −1 our row can be worked out without a calculator. The bias is left out, because it does not change $dx$.
+# With $\epsilon = 0.5$ and the gain 3, 1, 2, −1 our row 0, 1, 2, 5 can be worked out without a calculator. The bias is left out, because it does not change $dx$.
 
 # %% tags=["hide-input"]
 # Computes the forward pass, line by line.
@@ -291,7 +291,7 @@ check.layer_norm_backward(layer_norm_backward)
 # %% [markdown]
 # ## 7.5 What the copy has lost
 #
-# Let all four entries of $h$ grow by 6.
+# What is the first of the two subtractions in your line good for? Let all four entries of $h$ grow by 6.
 
 # %%
 for more in (0, 6):  # h is dy * weight, so it grows by `more`
@@ -473,7 +473,7 @@ class SavedStatistics(torch.autograd.Function):
 
 
 # %% [markdown]
-# `gradcheck` compares the gradient with small changes of the input, and `gradgradcheck` the gradient *of the gradient*, which a loss needs that contains a gradient.
+# `gradcheck` compares the gradient with small changes of the input, and `gradgradcheck` the gradient *of the gradient*, which a loss needs that contains a gradient. For it, autograd records what `backward` computes.
 #
 # **Predict 7.4:** `SavedStatistics` passes `gradcheck`. What does `gradgradcheck` find?
 # - [ ] The second derivative is right. :: Your formula is plain tensor operations, which autograd differentiates. But where do the saved mean and rstd come from?
@@ -517,7 +517,7 @@ class LayerNormFunction(torch.autograd.Function):
         return layer_norm(x, x.shape[-1:], weight, bias, eps)
 
     @staticmethod
-    def setup_context(ctx, inputs, output):
+    def setup_context(ctx, inputs, output):  # saves for forward: torch.func wants it apart
         x, weight, _, ctx.eps = inputs
         ctx.save_for_backward(x, weight)
 
@@ -544,7 +544,7 @@ check.layer_norm_function(LayerNormFunction)
 #
 # </details>
 #
-# Now the net of the beginning, with your backward pass:
+# The net of the beginning, with your backward pass:
 
 
 # %% tags=["nbval-ignore-output"]
@@ -555,6 +555,9 @@ class Healed(nn.Module):
 
 _trained(Healed())
 print("second derivative:", gradgradcheck(LayerNormFunction.apply, (*arguments, 1e-5)))
+
+# %% [markdown]
+# It learns as PyTorch's layer does.
 
 # %% [markdown]
 # ## Take-away

@@ -76,6 +76,12 @@ _two_moves = quiz(
                 "Twice the row has twice the sigma and twice the mean. Which shift makes the mean 3?",
             ),
             (14.0, 2.0, -2.0, -14.0): "Its sigma is 10, but its mean is 0.",
+            (
+                44.0,
+                32.0,
+                28.0,
+                16.0,
+            ): "Its sigma is 10, but its mean is 30: stretch first, then shift.",
             (10.0, 4.0, 2.0, -4.0): "Its mean is 3, but its sigma is still 5.",
             (
                 73.0,

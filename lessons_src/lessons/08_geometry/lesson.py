@@ -47,9 +47,9 @@ def _digits_read(tokens):
 print("digits read:", _digits_read(patient))
 
 # %% [markdown]
-# About 10 % is chance, and no error said so.
+# About 10 % is chance. So the net has learned nothing, and no error said so.
 #
-# *About 59 min, in two sittings of 28 and 31.* **You'll be able to**
+# *About 60 min, in two sittings of 28 and 32.* **You'll be able to**
 # - carry out LayerNorm as two moves, and find rows that it cannot tell apart;
 # - build RMSNorm and say which move it leaves out;
 # - say which changes of weights and data a norm does not see;
@@ -109,8 +109,6 @@ print("PyTorch:", F.layer_norm(x, (5,), eps=0.0))
 # Before gain and bias, at $\epsilon = 0$, for a row that is not constant. For $\epsilon > 0$ the row ends inside the sphere, at the length $\sqrt D\,\sigma/\sqrt{\sigma^2+\epsilon}$. A second LayerNorm changes nothing at $\epsilon = 0$: the row is in the plane and on the sphere already (LayerNorm is *idempotent* there). Gain and bias then take the sphere to an ellipsoid somewhere else.
 #
 # </details>
-#
-# Now a row of four, on paper.
 
 # %% tags=["exercise"] id="ex-8-1"
 # Exercise 8.1 · ●●○○○ · 4 min
@@ -365,7 +363,7 @@ norms = {  # x (N, D), W (H, D) -> (N, H)
     "RMSNorm": lambda x, W: F.rms_norm(x @ W.T, W.shape[:1], eps=0.0),
 }
 g = torch.Generator().manual_seed(86)
-x, W, delta = (torch.randn(s, dtype=torch.float64, generator=g) for s in ((9, 4), (5, 4), (4,)))
+x, W = (torch.randn(s, dtype=torch.float64, generator=g) for s in ((9, 4), (5, 4)))
 
 
 def changes(x, W, g):
@@ -440,7 +438,7 @@ plot.figure(
 )
 
 # %% [markdown]
-# Read the lower two rows with the two moves. A factor on all of $W$, on all data or on one sample is a factor on $a$. One vector added to all rows of $W$ (**re-centering** it) shifts $a$. The others do neither.
+# Read the lower two rows with the two moves. A factor on all of $W$, on all data or on one sample is a factor on $a$. One vector added to all rows of $W$ (**re-centering** it) shifts $a$, and the others do neither.
 #
 # **The first column is the same for all four: none of them sees the length of W.**
 
@@ -483,9 +481,31 @@ for name, run in {"W": short, "10 W": long}.items():
 # - [ ] 50 :: That is the wrong way round: the long arrow is the one that turns slowly.
 
 # %% tags=["hide-input"]
-# Compares the losses of two runs.
+# Draws three runs
 slow = losses(1, 0.005)  # (100,)
-print("from W at 0.005, the same losses:", bool((slow - long).abs().max() < 1e-12))  # float64
+assert (slow - long).abs().max() < 1e-12  # float64
+plot.lines(
+    range(100),
+    {
+        "10 W, rate 0.5": long,
+        "W, rate 0.5": short,
+        "W, rate 0.005": slow.where(torch.arange(100) % 9 == 0, torch.nan),
+    },
+    colors={
+        "10 W, rate 0.5": "#8A949B",
+        "W, rate 0.5": "LayerNorm",
+        "W, rate 0.005": "#2B2F33",
+    },
+    dots=["W, rate 0.005"],
+    title="From 10 W, a rate of 0.5 does what 0.005 does from W",
+    x="step of plain SGD",
+    y="training loss",
+    caption="One seed, all training digits in each step, float64, no momentum, no weight "
+    "decay, ε = 0. Dots: every ninth step.",
+    alt="Three loss curves over 100 steps. From W at rate 0.5 the loss falls steeply from "
+    f"{short[0]:.1f} to {short[-1]:.1f}. From ten times W at rate 0.5 it falls slowly to "
+    f"{long[-1]:.1f}, and the dots of W at rate 0.005 lie exactly on that curve.",
+)
 
 # %% [markdown]
 # There are two reasons. From $L(cW) = L(W)$ follows $\nabla L(cW) = \nabla L(W)/c$: the gradient is 10 times smaller. And this smaller step turns an arrow that is 10 times longer. Adam divides by the size of the gradients, so there the second reason alone is left.
@@ -606,7 +626,8 @@ check.mended_tokens(mended_tokens)
 # </details>
 
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["hide-input", "nbval-ignore-output"]
+# Tries your tokens, and a control.
 def without_norm(x, weight, bias):
     return x.unsqueeze(-1) * weight + bias  # (B, K, E)
 
@@ -615,7 +636,7 @@ for tokens in (mended_tokens, without_norm):  # the second is the control
     print(tokens.__name__, "makes", _different(tokens), "tokens, reads", _digits_read(tokens))
 
 # %% [markdown]
-# The rows $x\,w + b$ lie on a line that misses the origin, so each has a direction of its own. The control reads a little more: here the norm was wanted by the next layers, and not by the digits.
+# The rows $x\,w + b$ lie on a line that misses the origin, so each has a direction of its own. Without a norm the net reads a little more: here the next layers wanted the norm, and not the digits.
 #
 # <details><summary>When this holds</summary>
 #

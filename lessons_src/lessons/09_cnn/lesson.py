@@ -22,10 +22,7 @@ print(f"{len(digits.x_train)} digits to learn from, {len(digits.x_test)} to be t
 
 # %% tags=["export"]
 def digit_cnn(norm=None, side=8):
-    """Six 3 x 3 convolutions of 16 channels, each with a ReLU, and a linear layer.
-
-    norm: a function (C, H, W) -> layer, or None. side: of the images, in pixels.
-    """
+    """Six 3 x 3 convolutions, each with norm(C, H, W) and ReLU, and a linear layer."""
     layers, channels = [], 1
     for depth in range(6):
         H = side if depth < 3 else side // 2
@@ -36,13 +33,9 @@ def digit_cnn(norm=None, side=8):
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(16 * (side // 4) ** 2, 10))
 
 
-# %% tags=["export", "hide-input"]
-# Trains a net by SGD, in batches.
+# %% tags=["export"]
 def learn(net, digits, rate=0.05, batch_size=64, seed=0, epochs=6, optimizer=torch.optim.SGD):
-    """Train a net; the rate falls in a straight line to 0.
-
-    Returns the percentage of the test digits that it reads, after each epoch.
-    """
+    """Train a net, its rate falling to 0; return the percent it reads after each epoch."""
     x, y = digits.x_train[:, None], digits.y_train  # (N, 1, 8, 8), (N,)
     optimizer = optimizer(net.parameters(), lr=rate, fused=True)  # fused: the same, faster
     steps = epochs * math.ceil(len(x) / batch_size)
@@ -50,9 +43,8 @@ def learn(net, digits, rate=0.05, batch_size=64, seed=0, epochs=6, optimizer=tor
     g, percent = torch.Generator().manual_seed(1_000_000 + seed), []
     for _ in range(epochs):
         for rows in torch.randperm(len(x), generator=g).split(batch_size):
-            loss = F.cross_entropy(net(x[rows]), y[rows])
             optimizer.zero_grad()
-            loss.backward()
+            F.cross_entropy(net(x[rows]), y[rows]).backward()
             optimizer.step()
             fall.step()
         net.eval()
@@ -69,9 +61,9 @@ for name, norm in RACERS.items():
     print(f"{name:9} reads {learn(digit_cnn(norm), digits)[-1]:.0f} % of the test digits")
 
 # %% [markdown]
-# Without it the net has learned nothing, so it is tempting to write: *this net needs a normalization layer* (a *norm*, for short). The numbers are right, and the sentence is false.
+# Without LayerNorm the net has learned nothing, so it is tempting to write: *this net needs a normalization layer* (a *norm*, for short). The numbers are right, and the sentence is false.
 #
-# *About 59 min, in two sittings of 31 and 28.* **You'll be able to**
+# *About 60 min, in two sittings of 32 and 28.* **You'll be able to**
 # - find out why a net fails, by changing one suspect at a time;
 # - say what a comparison of two nets shows, and what its control must get;
 # - put a norm after each convolution of a net, in the right shape;
@@ -132,7 +124,7 @@ race(rate=0.1, start="default", batch_size=64, seed=0)
 # - Let the inputs have the mean square 6. The unit adds up 4 products, and their mean squares add, because the weights are drawn independently around 0: 4 · 1/12 · 6 = **2**.
 # - The ReLU sets the negative half to 0. Half of the mean square is left: **1**.
 #
-# A unit of our convolutions has 16 · 3 · 3 = 144 inputs. Take a pencil.
+# A unit of our convolutions has 16 · 3 · 3 = 144 inputs.
 
 # %% tags=["exercise"] id="ex-9-1"
 # Exercise 9.1 · ●●○○○ · 3 min
@@ -214,7 +206,7 @@ plot.panels(
 )
 
 # %% [markdown]
-# Which of this keeps the net at chance? Or is it the biases, which are the same for all images? Before anybody tells you, try to bring the net to life:
+# Which of this keeps the net at chance? Or is it the biases, which are the same for all images? `revive` trains the net without a norm, with levers: `weights` and `biases` multiply what the convolutions start with, `pictures` the images, `first_rate` and `last_rate` the learning rate of the first three and of the last four layers.
 
 
 # %% tags=["export", "hide-input"]
@@ -271,7 +263,7 @@ revive(biases=0)
 #
 # </details>
 #
-# Small weights shrink the picture on its way forth and the gradient on its way back. More than one change makes up for that. So neither the weights, nor the size of the picture, nor the steps of the first layers are *the* cause.
+# Small weights shrink the picture on its way forth and the gradient on its way back, and more than one change makes up for that. So nothing that you changed was *the* cause.
 #
 # **A cure shows one way out. It does not show that there is no other.**
 #
@@ -464,19 +456,17 @@ norms = {
     "GroupNorm": lambda C, H, W: nn.GroupNorm(4, C),  # 4 groups of 4 channels
     "InstanceNorm": lambda C, H, W: nn.InstanceNorm2d(C, affine=True),
 }
-count = lambda net: sum(p.numel() for p in net.parameters())
 for name, norm in norms.items():
     torch.manual_seed(0)
     net = with_norms(digit_cnn(), norm, (8, 8))
-    more = count(net) - count(digit_cnn())
-    print(f"{name:12} adds {more:5,} numbers and reads {learn(net, digits)[-1]:.0f} %")
+    print(f"{name:12} reads {learn(net, digits)[-1]:.0f} %")
 
 # %% [markdown]
 # **Any of the four lets this net learn from PyTorch's first weights.**
 #
 # <details><summary>Is one of them better?</summary>
 #
-# One run each shows nothing of the sort: a digit is 0.2 points, and no rate was chosen. LayerNorm adds so many numbers because each pixel of each channel gets a gain and a bias of its own.
+# One run each shows nothing of the sort: a digit is 0.2 points, and no rate was chosen. They differ in what they learn: LayerNorm has a gain and a bias for each pixel of each channel, the others for each channel.
 #
 # </details>
 #
@@ -524,10 +514,6 @@ for name, norm in {"BatchNorm": BatchNorm1d, "LayerNorm": LayerNorm, "no norm": 
     nets[name] = kaiming(mlp(norm))
     learn(nets[name], digits, rate=0.1)
 
-# %% tags=["nbval-ignore-output"]
-x, white = digits.x_test[:, None], digits.x_test.min()  # white: a pixel without ink
-shown = {"as they are": x, "contrast ¼": x / 4, "ink ¼": white + (x - white) / 4}
-
 
 def reads(net, pictures):
     """Percent of the test digits that a net reads in eval() from these pictures."""
@@ -535,6 +521,9 @@ def reads(net, pictures):
     return 100 * (scores.argmax(-1) == digits.y_test).double().mean()
 
 
+# %% tags=["nbval-ignore-output"]
+x, white = digits.x_test[:, None], digits.x_test.min()  # white: a pixel without ink
+shown = {"as they are": x, "contrast ¼": x / 4, "ink ¼": white + (x - white) / 4}
 for name, net in nets.items():
     print(f"{name:9}", *(f"{how} {reads(net, x):.0f} %" for how, x in shown.items()), sep="  ")
 
@@ -569,7 +558,8 @@ for stored, factor in {"running_mean": 1 / 4, "running_var": 1 / 16}.items():
 #
 # Here are recorded runs of the net of linear layers: a healthy one with LayerNorm, and three with **one** fault each. The training script tests on digits sorted by class, ten at a time. Then somebody calls `eval()`, and shows 50 test digits one by one.
 
-# %%
+# %% tags=["hide-input"]
+# Prints how the recorded runs ended.
 sick = evidence.load("cnn_three_faults")  # (runs, seeds, epochs) each
 for at, run in enumerate(("healthy", "run A", "run B", "run C")):
     loss, script, alone = (sick[key][at, :, -1].mean() for key in ("loss", "script", "alone"))

@@ -240,7 +240,7 @@ lstm_cell = _cell(
     def step(self, part, state):
         return torch.sigmoid(o) * torch.tanh(c), c
 
-    # norm_c comes after the tanh. | Before it: tanh(norm_c(c)).
+    # norm_c comes after the tanh. | Put it before: tanh(norm_c(c)).
     def step(self, part, state):
         return torch.sigmoid(o) * self.norm_c(torch.tanh(c)), c
 

@@ -219,7 +219,7 @@ class Block(nn.Module):
 
 
 # %% [markdown]
-# `nn.Identity()` does nothing, so under `"pre"` the last two lines are your `pre_ln`. A GPT stacks blocks between an **embedding** (a learned row of numbers for each letter and each position) and a linear layer that scores the next letter. Its matrices start as **Xavier** proposed, with the variance 2 / (inputs + outputs). It reads 63,240 English words.
+# `nn.Identity()` does nothing, so under `"pre"` the last two lines are your `pre_ln`. A GPT (folded) stacks blocks between an **embedding** (a learned row of numbers for each letter and each position) and a linear layer that scores the next letter. Its matrices start as **Xavier** proposed, with the variance 2 / (inputs + outputs). It reads 63,240 English words.
 
 
 # %% tags=["export", "hide-input"]
@@ -315,7 +315,7 @@ show(
 )
 
 # %% [markdown]
-# So at 2.94 a net may as well look at no letter, and below 2.47 it knows more than pairs.
+# So at 2.94 a net may as well look at no letter, and below 2.47 it knows more than pairs. Now train a GPT with its norms in each place:
 
 
 # %% tags=["export"]
@@ -324,7 +324,7 @@ def training(gpt, rate=3e-3, steps=100, seed=0):
     optimizer = torch.optim.Adam(gpt.parameters(), lr=rate, betas=(0.9, 0.98))
     g = torch.Generator().manual_seed(seed)
     for step in range(1, steps + 1):
-        x, y = batch(g)
+        x, y = batch(g)  # (B, T) each: letters, and what comes next
         optimizer.zero_grad()
         nats(gpt(x), y).backward()
         optimizer.step()
@@ -366,9 +366,8 @@ import math
 
 import torch
 from torch import nn
-from torch.nn import functional as F
 
-from fromscratch.transformer import CharGPT, batch, corpus, nats, training, validation
+from fromscratch.transformer import CharGPT, batch, training, validation
 from lessonkit import check, evidence, plot, show
 
 losses = evidence.load("transformer_gpt")["validation"]  # (20, 4, 6)
@@ -536,7 +535,7 @@ look(place="post", start="Xavier", rate=0.003)  # yours: see the choices above
 #
 # <details><summary>What there is to find, once you have looked</summary>
 #
-# 1. All but Post-LN come below 2.9 in every run. Post-LN from Xavier's start ends at {atlas[post, Xavier, 0.001].loss:range} at 0.001, and at {atlas[post, Xavier, 0.01].loss:range} at 0.01.
+# 1. In these runs all but Post-LN come below 2.9, `output` from GPT-2's start at 0.001 only just ({atlas[output, GPT-2, 0.001].loss:range}). Post-LN from Xavier's start ends at {atlas[post, Xavier, 0.001].loss:range} at 0.001, and at {atlas[post, Xavier, 0.01].loss:range} at 0.01.
 # 2. Post-LN and Keel, from GPT-2's start: {atlas[post, GPT-2, 0.003].loss:range} and {atlas[keel, GPT-2, 0.003].loss:range} at 0.003, {atlas[post, GPT-2, 0.01].loss:range} and {atlas[keel, GPT-2, 0.01].loss:range} at 0.01. Pre-LN's best is {atlas[pre, Xavier, 0.003].loss:range}, from Xavier's start at 0.003. Each at its best of the eight settings, so the lead is small; but a Post-LN that trains does not end behind (Takase et al., 2022, and Keel say so for large models).
 # 3. Partly. From Xavier's start its tokens differ less before the first step ({atlas[post, Xavier, 0.003].unlike_start[12]:range} of the stream after the last block, in Pre-LN {atlas[pre, Xavier, 0.003].unlike_start[12]:range}), and the last block's gradient is larger ({atlas[post, Xavier, 0.003].gradient_start[11]:range}, in Pre-LN {atlas[pre, Xavier, 0.003].gradient_start[11]:range}), as Xiong et al. (2020) derive. But GPT-2's start at 0.03 stalls, too, and shows neither.
 #
@@ -590,7 +589,7 @@ for _ in training(gpt, steps=150, seed=seed):
 print(f"{place}, a common row of mean square {size}: loss {validation(gpt):.2f}")
 
 # %% [markdown]
-# Others blame something else. For each of them the record holds an intervention. Which of these heal Post-LN? Guess, then run.
+# Others blame something else, and for each of them the record holds an intervention. Guess which of these heal Post-LN, then run the cell. (The memory is Adam's, and the table says what was done.)
 
 # %%
 tried("warm-up", "slow last blocks", "slow first blocks", "memory of 10 steps")
@@ -599,7 +598,7 @@ tried("memory cleared", "wide skips", "scaled branches", "quiet deep norms")
 # %% [markdown] tags=["no-slide"]
 # | who, and what they say | intervention | here |
 # |---|---|---|
-# | [Xiong et al., 2020](https://arxiv.org/abs/2002.04745): the last blocks' gradients are too large at first, so warm up | warm-up; a tenth of the rate for the last half of the blocks, or for the first | Warm-up helps every run. Slow last blocks help less, and slow first ones least: where matters, and is not all. |
+# | [Xiong et al., 2020](https://arxiv.org/abs/2002.04745): the last blocks' gradients are too large at first, so warm up | warm-up; a tenth of the rate for the last half of the blocks, or for the first | Warm-up helps every run. Slow last blocks help some, and so do slow first ones, in most runs less: where is not all that matters. |
 # | [Liu et al., 2020](https://arxiv.org/abs/2004.08249): a small change of the weights is amplified; not the gradients, and not Adam's memory | wider skips (*Admin*); Adam with a memory of 10 steps, or cleared at step 40 | Wide skips help every run, a short memory little, a cleared one few or none. But amplification is large without the common part, which learns ({causes[post, own part].amplification:range}), and small with a common row of 3, which learns less ({causes[post, common row 3].amplification:range .1f}). |
 # | [Noci et al., 2022](https://arxiv.org/abs/2206.03126): tokens become alike | the own part alone; a common row | Confirmed in both directions, at this rate. |
 # | [The Curse of Depth, 2025](https://arxiv.org/abs/2502.05795): in Pre-LN the deep blocks do little; let their norms return less | block $k$'s norms times $1/\sqrt k$ | In Pre-LN one of the last four blocks is worth {causes[pre, nothing].deep:range}, so that is so. The cure does not make it worth more in 12 blocks and 150 steps ({causes[pre, quiet deep norms].deep:range}). |
@@ -729,6 +728,7 @@ for layers in (4, 16, 64):
 #
 # ## Take-away
 #
+# - Where the norm stands, in two lines: [What you have now](#What-you-have-now).
 # - A deep Post-LN stack can stall: where branches add the same to all tokens, each norm divides the rest.
 # - A Post-LN that trains does not end behind. From GPT-2's start it ended as low as any place that we tried.
 # - Fewer branches, smaller branches, smaller steps can help. GPT-2 divides the last weights of each of $n$ branches by $\sqrt n$.

@@ -167,6 +167,8 @@ check.forgets(forgets)
 # Ask for each norm: which numbers share one mean, and one size? A change is forgotten if it is the same for all of these. For e and f ask whether what is replaced is among them.
 #
 # </details>
+#
+# The five functions answer as well:
 
 # %% tags=["hide-input"]
 # Lets the five functions answer as well.
@@ -486,7 +488,7 @@ for i, name in enumerate(NORMS):
 #
 # ## 12.5 Norms inside attention
 #
-# What bounds an attention score $q\cdot k/\sqrt d$? Nothing does. At large scores the softmax puts nearly all weight on one key, and its gradient vanishes ([lesson 5](05_softmax.ipynb)). A Vision Transformer of 8 billion parameters diverged that way (Dehghani et al., 2023).
+# Nothing bounds an attention score $q\cdot k/\sqrt d$, and at large scores the softmax puts nearly all weight on one key, so that its gradient vanishes ([lesson 5](05_softmax.ipynb)). A Vision Transformer of 8 billion parameters diverged that way (Dehghani et al., 2023).
 #
 # With the row 9, 1, 3, 3 as query and as key, $d = 4$, the score is $100/2 = 50$, and if both are three times as large, 450. **QK-norm** normalizes each query and each key first.
 #
@@ -842,7 +844,7 @@ plot.blocks(
 # 2. nanochat rotates queries and keys *before* QK-norm. Does the order matter without gains? And with gains?
 # 3. A library offers only LayerNorm. Which row, made of $x$, has RMSNorm of $x$ as the first half of its LayerNorm?
 #
-# Your layer can now leave its place in a trained Transformer to your RMSNorm, and the net computes the same; it still cannot keep up with PyTorch's on the clock: [lesson 13](13_speed.ipynb).
+# Your layer can now leave its place in a trained Transformer to your RMSNorm, and the net computes the same; it still cannot keep up with the speed of PyTorch's: [lesson 13](13_speed.ipynb).
 #
 # ## Further reading
 #

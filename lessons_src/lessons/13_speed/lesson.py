@@ -68,7 +68,7 @@ for cpu, ms in evidence.timings().items():
     print(f"{cpu}: the seven lines took {slow / fast:.1f} times as long")
 
 # %% [markdown]
-# The same numbers by much the same arithmetic, and many times the time. Where does it go? Mostly into carrying numbers to memory and back.
+# These are the same numbers by much the same arithmetic, in many times the time, and most of that goes into carrying numbers to memory and back.
 #
 # *About 58 min, in two sittings of 32 and 26.* **You'll be able to**
 # - count what a layer carries, and say what it should cost;
@@ -151,7 +151,7 @@ check.words_moved(words)
 
 # %% tags=["hide-input"]
 # Draws what both versions carry.
-line_by_line = [  # an operation, what it reads from memory, what it writes to it
+seven_lines = [  # an operation, what it reads from memory, what it writes to it
     ("mean(x)", "x", ""),
     ("x - mean", "x", "c"),
     ("c * c", "c", "squares"),
@@ -169,7 +169,7 @@ fused = [
 
 def draw(axes):
     for ax, (name, rows) in zip(
-        axes, {"line by line": line_by_line, "fused, row by row": fused}.items(), strict=True
+        axes, {"line by line": seven_lines, "fused, row by row": fused}.items(), strict=True
     ):
         ax.fill_between([0, 26], 40, 294, color="#D5DBE0", lw=0)
         ax.text(13, 167, "memory", rotation=90, ha="center", va="center")
@@ -301,7 +301,7 @@ for total in (total_in_order, total_in_any_order):
     print(f"{1e3 * min(timeit.repeat(lambda: total(tenths), number=1)):.3f} ms")  # noqa: B023
 
 # %% [markdown]
-# So sums may be reordered. One step may not. Above $2^{24}$ = 16,777,216, float32 holds only even numbers. Take the row $2^{24}$ + (0, 2, 4, 8). Its mean $2^{24}$ + 3.5 is no float32 number. The nearest is $2^{24}$ + 4: we call it **near**. Then
+# So sums may be reordered, but one step may not. Above $2^{24}$ = 16,777,216, float32 holds only even numbers. Take the row $2^{24}$ + (0, 2, 4, 8). Its mean $2^{24}$ + 3.5 is no float32 number. The nearest is $2^{24}$ + 4: we call it **near**. Then
 # - $c = x - \text{near}$ is (−4, −2, 0, 4), without any rounding;
 # - the mean of $c$ is −0.5. That is what near lacks, the **rest**.
 #
@@ -707,7 +707,7 @@ both = {n: lambda layer=layer: _both_passes(layer, dy, *inputs) for n, layer in 
 _in_copies(both)
 
 # %% [markdown]
-# And ours, both passes: the first row of each processor says how many times as fast as `F.layer_norm` your loops are.
+# Here are ours, for both passes: the first row of each processor says how many times as fast as `F.layer_norm` your loops are.
 
 # %%
 SHAPES = [(4096, 768), (16384, 256), (65536, 64), (1024, 4096)]
@@ -782,7 +782,7 @@ for row, width in (([1.0, 2, 3], 4), ([1.0, 2, 3, 6], 4), ([-1.0, 0, 1], 4)):
 # %% tags=["exercise", "optional"] id="ex-13-4"
 # Exercise 13.4 · ●●○○○ · 2 min
 def mended_statistics(x, width):
-    """Mean and biased variance of the rows of x (..., D), read in one piece of width >= D.
+    """Mean and biased variance of the rows of x (..., D), padded to width >= D and read so.
 
     Example: the row (1, 2, 3) with width 4 gives 2 and 2/3.
     Returns (mean, var), both (..., 1); gradients flow through. No number beyond a row's end may
@@ -1406,7 +1406,7 @@ def with_var(x, weight, bias, eps=1e-5):
 # 2. `torch.compile(line_by_line)` writes a fused loop in C++ and has it compiled. How many copies does it take?
 # 3. Keep $y$ instead of $x$ for the backward pass. Is anything won in words?
 #
-# Your layer can now do its work in one trip to memory, and keep up with PyTorch's where we measured; it still cannot be told from a layer that is wrong where nobody has looked: [lesson 14](14_clinic.ipynb).
+# Your layer can now do its work in one trip to memory, and keep up with PyTorch's where we measured; it still cannot be told from a faulty layer that passes the usual tests: [lesson 14](14_clinic.ipynb).
 #
 # ## Further reading
 #

@@ -59,7 +59,7 @@ repaired_pixels = exercise(
         {"tolerance": 1e-4},
     ),
     takes={"x": "... C H W", "weight": "C", "bias": "C"},
-    sizes={"C": (3, 1, 2, 17, 320), "H": (4, 1, 9), "W": (5, 1, 8)},
+    sizes={"C": (3, 1, 2, 17, 320), "H": (4, 1, 12), "W": (5, 1, 8)},
     ranks=(1,),
     reference=in_float64(_by_layer_norm),
     tried="square and other images, small rows, outliers, offsets, gradients",
@@ -636,6 +636,9 @@ trail_norm = exercise(
     gaps = ((m.mT - mu) ** 2).mean(-1, keepdim=True)
     # or
     gaps = (w * (m.mT - mu).abs()).sum(-1, keepdim=True)
+
+    # each token's statistics are those of all tokens, the later ones too. | Row t of the weights is 0 beyond t.
+    w = torch.full_like(_trail_weights(x.shape[-2], self.decay, x.dtype), 1 / x.shape[-2])
 
     # each token's statistics are those of the tokens that come after it. | Row t of the weights is for token t.
     w = _trail_weights(x.shape[-2], self.decay, x.dtype).mT

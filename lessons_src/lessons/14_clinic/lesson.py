@@ -99,7 +99,7 @@ print("depends on", footprint(ill, (1, 3, 4, 5), (0, 1, 2, 3)))
 # - [x] It cut all numbers of the image into pieces of three, in the order in which they are stored. :: Column 3, column 4, then column 0 of the next row: the last index runs fastest.
 # - [ ] It normalized over the channels, with the wrong gain. :: A gain changes how much an output depends on its inputs, and not on which. All three inputs here are in channel 1.
 #
-# Now the code.
+# Compare your diagnosis with the code:
 
 # %%
 print(inspect.getsource(patient_pixels))
@@ -147,6 +147,8 @@ check.repaired_pixels(repaired_pixels)
 # (Or leave the axes alone and write the formula over axis 1, with the gain as `weight.view(-1, 1, 1)`.)
 #
 # </details>
+#
+# Are the stripes gone?
 
 # %% tags=["hide-input"]
 # Counts the zeros again.
@@ -181,7 +183,7 @@ def padding_shows(average, norm):
 
 
 # %% [markdown]
-# What has training changed? Gain and bias of the norm, for instance. So give a new norm one of the two, here for a sentence of three tokens, followed by five of padding.
+# Training has changed the gain and the bias of the norm, for instance. So give one new norm a different gain, and a second one a different bias. The sentence has three tokens, and five of padding follow.
 
 # %%
 for name in ("weight", "bias"):
@@ -771,7 +773,7 @@ train.table(plain | hurried, "prefix", digits=2)
 #
 # </details>
 #
-# There was no error, no `nan`, and a better loss. Now yours.
+# There was no error, no `nan`, and a better loss. Does your own norm do better?
 
 # %% tags=["nbval-ignore-output"]
 own = train.compare({"TrailNorm": lambda: CharGPT(layers=2, norm=TrailNorm)}, **recipe)  # yours

@@ -60,7 +60,7 @@ ask = exercise(
     _asked((1,), (7, 1), (3, 7, 5), 158, scale=1e-4),
     says="ask finds the axes of {count} norms, from LayerNorm to BatchNorm",
     wrong="""
-    # no axis comes out: y = x is no copy, a norm forgets what is added to all of its numbers, and a tolerance loses a small step. | Add 1 to a single number of x.clone(), and compare by !=.
+    # no axis comes out. Is y = x a copy (x.clone() is)? Is something added to all numbers, which a norm forgets, or a small step lost in a tolerance? Or is x not changed at all: with a gain and a bias no mean is 0. | Add 1 to a single number of x.clone(), and compare by !=.
     moved = x
 
     # every axis comes out: all numbers were moved, the places were taken that did NOT change, or an axis was counted because its index is not 0. | Move one number, and see which indices differ where the output changes.
@@ -147,8 +147,8 @@ file_typer = exercise(
             **_ROUNDED,
         ),
         Probe(
-            "three files and a norm that turns its last axis round",
-            _run(_bytes(3), _Marked),
+            "five files and a norm that turns its last axis round",
+            _run(_bytes(5), _Marked),
             **_ROUNDED,
         ),
         Probe("no file at all", _run(_bytes(0))),
@@ -206,6 +206,7 @@ three_digits = quiz(
         10400,
         {
             10407.5: _EXACT,
+            10410: _EXACT,
             10500: _KEPT,
             11000: _KEPT,
             41600: "That is the sum of the squares. Divide by 4.",

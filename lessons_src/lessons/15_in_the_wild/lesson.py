@@ -267,7 +267,6 @@ def through_the_graph():
 
 
 full = through_the_graph()
-blanks = {"x": full["x"], "square": full["square"], "add": "?", "y": "?"}
 norm_graph(
     {name: "?" for name in BOXES} | {"x": full["x"], "square": full["square"]},
     title="A norm of 14 boxes, and the row 0 1 2 5",
@@ -298,7 +297,7 @@ norm_graph(
 )
 
 # %% [markdown]
-# `Max` is for a variance that rounding has made negative. So the file takes the biased variance in one pass ([section 3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset)), as `LayerNorm` of Flax does [unless told otherwise](https://flax.readthedocs.io/en/latest/api_reference/flax.linen/layers.html). And $\epsilon$? It is the constant in the `Add` before each root:
+# `Max` is for a variance that rounding has made negative. So the file takes the biased variance in one pass ([section 3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset)), as `LayerNorm` of Flax does [unless told otherwise](https://flax.readthedocs.io/en/latest/api_reference/flax.linen/layers.html). The value of $\epsilon$ is the constant in the `Add` before each root:
 
 # %%
 constants = {c.name: numpy_helper.to_array(c) for c in graph.initializer}  # name: array
@@ -864,7 +863,7 @@ show("largest difference", gap, digits=6)
 print("one division for all files, the median: labels kept", (same == wanted).sum().item())
 
 # %% [markdown]
-# What remains of norm 2 is one division a file: a **temperature**, as in the softmax of [section 5.3](05_softmax.ipynb#5.3-What-each-of-them-cannot-see), for the part of the logits that depends on the file. And if every file is divided by the same number, nearly all labels stay. But labels say little about a temperature. On the harder files of [section 15.4](#15.4-What-each-convention-is-worth), with σ frozen at the median of the 48, {harder_files[norm 2 frozen].kept:range} of the labels stayed, but in {harder_files[norm 2 frozen].moved:count > 0.5} of 8 runs a score moved by more than a half; and a divisor ten times too small kept {harder_files[10 times colder].kept:range}, one ten times too large {harder_files[10 times hotter].kept:range}. So the scores, and not the labels, say what this division does.
+# What remains of norm 2 is one division a file: a **temperature**, as in the softmax of [section 5.3](05_softmax.ipynb#5.3-What-each-of-them-cannot-see), for the part of the logits that depends on the file. And if every file is divided by the same number, nearly all labels stay. But labels say little about a temperature. On the harder files of [section 15.4](#15.4-What-each-convention-is-worth), with σ frozen at the median of the 48, {harder_files[norm 2 frozen].kept:range} of the labels stayed, but in {harder_files[norm 2 frozen].moved:count > 0.5} of {harder_files[norm 2 frozen]:n} runs a score moved by more than a half; and a divisor ten times too small kept {harder_files[10 times colder].kept:range}, one ten times too large {harder_files[10 times hotter].kept:range}. So the scores, and not the labels, say what this division does.
 #
 # If norm 1 gives up its σ first (one frozen number a feature) and then norm 2, measured again behind it, {harder_files[both frozen].kept:range} of the labels stay. That is how norms have been taken out of trained language models, one after the other, each time with some training in between: [Heimersheim](https://arxiv.org/abs/2409.13710) (2024), [Baroni et al.](https://arxiv.org/abs/2507.02559) (2025). {harder_files:again}
 #
