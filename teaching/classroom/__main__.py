@@ -32,6 +32,7 @@ OPTIONS = {  # what a folder remembers: (what holds until somebody says otherwis
 }
 DEFAULTS = {name: default for name, (default, *_) in OPTIONS.items()} | {"group": "class", "trial_token": ""}
 PARTS = ("course", "editions", "environments", "run", "hub", "progress")  # in the folder of a class, by a class
+LARGEST_LOG = 16 << 20  # bytes
 
 
 def parse(words):
@@ -164,7 +165,11 @@ def run_hub(folder, values):
                 sep="\n",
                 flush=True,
             )
-        hub.wait()
+        while hub.poll() is None:
+            time.sleep(1)
+            if log.stat().st_size > LARGEST_LOG:
+                shutil.copyfile(log, log.with_suffix(".old"))
+                os.truncate(log, 0)
         lines = log.read_text(errors="replace").splitlines()[-15:]
         print("The hub has ended by itself. The end of its log,", f"{log}:", *lines, sep="\n", file=sys.stderr)
         return 1

@@ -1,10 +1,12 @@
 """How the hub of a class is run. Its settings come from settings.json in the folder it is started in, FOLDER/hub."""
 
+import functools
 import json
 import os
 import sys
 from pathlib import Path
 
+from tornado.httpserver import HTTPServer
 from traitlets.config import get_config
 
 from teaching.classroom import accounts, logins, servers
@@ -23,6 +25,8 @@ c.JupyterHub.subdomain_host = SETTINGS["domain"] and ADDRESS.format(SETTINGS["do
 # A learner's page can set cookies for the whole domain; a browser takes none with this prefix from it.
 c.JupyterHub.cookie_host_prefix_enabled = bool(SETTINGS["domain"] and SETTINGS["cert"])
 c.JupyterHub.ssl_cert, c.JupyterHub.ssl_key = SETTINGS["cert"], SETTINGS["key"]
+# Who is not logged in can send the hub something, too, which it holds in memory. Saves do not go through it.
+HTTPServer.initialize = functools.partialmethod(HTTPServer.initialize, max_body_size=1 << 20)
 c.JupyterHub.hub_port = SETTINGS["hub_port"]
 c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{SETTINGS['proxy_port']}"
 # What runs beside the hub ends with it, also when it is killed: its ports must be free when the class goes on.
@@ -88,5 +92,5 @@ c.JupyterHub.load_roles = [
 if SETTINGS["trial_token"]:  # only in a class that trial.py starts
     c.JupyterHub.services.append({"name": "trial", "api_token": SETTINGS["trial_token"]})
     c.JupyterHub.load_roles.append(
-        {"name": "trial", "services": ["trial"], "scopes": ["admin:users", "admin:servers", "access:servers", "tokens"]}
+        {"name": "trial", "services": ["trial"], "scopes": ["admin:users", "admin:servers", "access:servers"]}
     )
