@@ -79,9 +79,10 @@ c.JupyterHub.services = [
 ]
 # Nobody gets JupyterHub's "self" or "admin": they hold "tokens", with which a learner's page could, where all share one
 # address, make a token that acts for good as whoever opens it. There the instructor administers nothing, either.
+OWN = ["read:users", "users:activity", "servers", "access:servers"]  # a server reports activity, or it would be culled
 ADMINISTER = ["admin-ui", "list:users", "servers", "access:servers"] if SETTINGS["domain"] else []
 c.JupyterHub.load_roles = [
-    {"name": "user", "scopes": [f"{scope}!user" for scope in ("read:users", "servers", "access:servers")]},
+    {"name": "user", "scopes": [f"{scope}!user" for scope in OWN]},
     {"name": "teacher", "users": [accounts.TEACHER], "scopes": ["access:services!service=progress", *ADMINISTER]},
     {
         "name": "culler",
