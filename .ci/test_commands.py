@@ -23,7 +23,7 @@ LEFT_OUT = {
     r"make (lesson|grade)": "says what is missing; the whole command is run",
     r"make runs.*|make bench": "trains for half an hour, or needs a machine that is idle",
     r"(\w+=\S+ )?make lab.*": "ends when it is told to; tests/test_browser.py runs it",
-    r"make class( ARGS=\"--(learners|collect).*)?": "needs root; teaching/tests/test_classroom.py has a class",
+    r"make class( ARGS=\"--(learners|domain|collect).*)?": "needs root; teaching/tests/test_classroom.py has a class",
     r".*FOLDER….*": "names a folder of one's own; make progress ARGS=--report is run",
     r"py -3.*|\.venv\\.*": "for Windows; .github/workflows/test.yml runs it there",
 }

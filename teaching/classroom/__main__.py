@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import signal
 import socket
@@ -22,6 +23,7 @@ OPTIONS = {  # what a folder remembers: (what holds until somebody says otherwis
     "open": (False, None, "anyone may, with a new name and password"),
     "host": ("127.0.0.1", str, "127.0.0.1, or 0.0.0.0 for other machines to reach it"),
     "port": (8000, int, "8000"),
+    "domain": ("", str.lower, "class.example.org, if it and all names under it lead here: an address a learner"),
     "cert": ("", os.path.abspath, "the certificate for https, with --key"),
     "key": ("", os.path.abspath, "its key"),
     "memory": (2.5, float, "GB that one process of a learner may hold (2.5)"),
@@ -30,6 +32,7 @@ OPTIONS = {  # what a folder remembers: (what holds until somebody says otherwis
 }
 DEFAULTS = {name: default for name, (default, *_) in OPTIONS.items()} | {"group": "class", "trial_token": ""}
 PARTS = ("course", "editions", "environments", "run", "hub", "progress")  # in the folder of a class, by a class
+LARGEST_LOG = 16 << 20  # bytes
 
 
 def parse(words):
@@ -60,6 +63,8 @@ def settings(asked):
         values["learners"], values["open"] = accounts.read_names(asked.learners), bool(asked.open)
     if bool(values["cert"]) != bool(values["key"]):
         raise ClassError("--cert and --key belong together: one of them is missing.")
+    if not re.fullmatch(r"([a-z0-9-]+\.)+[a-z]+|", values["domain"]):
+        raise ClassError(f"--domain {values['domain']}: expected is a name like class.example.org, without https://.")
     if not values["learners"] and not values["open"]:
         raise ClassError(
             "Nobody could log in. Say who may: --learners names.txt (a name a line; each gets a password), or --open "
@@ -156,9 +161,15 @@ def run_hub(folder, values):
                 f"The class is at {address(values)} until you press Ctrl-C here. The hub's log: {log}\n"
                 f"Your page: {address(values)}/hub/home (log in as {TEACHER})\n"
                 f"Passwords, yours too: {folder / 'hub/passwords.csv'}",
+                *([] if values["domain"] else [accounts.NO_DOMAIN]),
+                sep="\n",
                 flush=True,
             )
-        hub.wait()
+        while hub.poll() is None:
+            time.sleep(1)
+            if log.stat().st_size > LARGEST_LOG:
+                shutil.copyfile(log, log.with_suffix(".old"))
+                os.truncate(log, 0)
         lines = log.read_text(errors="replace").splitlines()[-15:]
         print("The hub has ended by itself. The end of its log,", f"{log}:", *lines, sep="\n", file=sys.stderr)
         return 1
@@ -176,20 +187,23 @@ def run_hub(folder, values):
 
 
 def answers(values):
-    """Return whether a browser would get the last page that the proxy is told of, by way of the hub's login."""
+    """Return whether a browser would get the last page that the proxy is told of, which sends it to the hub's login."""
     host = "127.0.0.1" if values["host"] == "0.0.0.0" else values["host"]
     requests.packages.urllib3.disable_warnings()  # the certificate is made out to an address that is not this one
     with requests.Session() as browser:
         browser.trust_env = browser.verify = False  # never by way of a proxy of the network
         try:
-            return browser.get(f"{address(values | {'host': host})}/services/progress/", timeout=5).ok
+            page = f"{address(values | {'host': host, 'domain': ''})}/services/progress/"
+            own = {"Host": f"progress--service.{values['domain']}"}  # its name, which may not lead here yet
+            answer = browser.get(page, headers=own, allow_redirects=False, timeout=5)
+            return "/oauth2/authorize" in answer.headers.get("Location", "")
         except requests.RequestException:  # nothing listens there yet
             return False
 
 
 def address(values):
     """Return what to type in a browser: for a class that the network reaches, this machine's address in it."""
-    host = values["host"]
+    host = values["domain"] or values["host"]
     if host == "0.0.0.0":
         try:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

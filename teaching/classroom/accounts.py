@@ -19,6 +19,9 @@ from pathlib import Path
 import psutil
 
 TEACHER = "teacher"  # the instructor's name
+NO_DOMAIN = (
+    "Without --domain a learner whose link somebody opens can act as that person: only for people who trust each other."
+)
 NAME = "[a-z][a-z0-9]{0,19}"  # what is valid in the hub, in an address and as an account, unchanged
 
 

@@ -40,7 +40,7 @@ class Learner:
         self.ask(f"/hub/api/users/{self.name}/server", "POST", ok=(201, 202, 400))
         while not (server := self.server()).get("ready"):
             if not server:
-                raise Refused(f"The server of {self.name} has ended. The hub's log says why.")
+                raise Refused(f"The server of {self.name} has ended. Its server.log or the hub's log says why.")
             time.sleep(0.3)
 
     def server(self):

@@ -4,7 +4,7 @@
     FOLDER/editions/     the course as learners get it, without solutions, a folder an edition
     FOLDER/environments/ Python, its packages and the proxy, a folder for each set of versions
     FOLDER/hub/          the hub's own: database, passwords, log; only root reads it
-    FOLDER/run/          sockets of the learners' servers, a folder a learner
+    FOLDER/run/          sockets and logs of the learners' servers, a folder a learner
 
 A server that runs keeps the edition it was started with; the next start takes the newest one. Files of the environment
 are hard links to those of .venv where one file system holds both, so torch is stored once, and what pip later does to

@@ -1,10 +1,12 @@
 """How the hub of a class is run. Its settings come from settings.json in the folder it is started in, FOLDER/hub."""
 
+import functools
 import json
 import os
 import sys
 from pathlib import Path
 
+from tornado.httpserver import HTTPServer
 from traitlets.config import get_config
 
 from teaching.classroom import accounts, logins, servers
@@ -17,8 +19,14 @@ os.umask(0o077)  # the database and the passwords are nobody else's
 c = get_config()
 
 # --- where it is reached
-c.JupyterHub.bind_url = f"http{'s' if SETTINGS['cert'] else ''}://{SETTINGS['host']}:{SETTINGS['port']}"
+ADDRESS = f"http{'s' if SETTINGS['cert'] else ''}://{{}}:{SETTINGS['port']}"
+c.JupyterHub.bind_url = ADDRESS.format(SETTINGS["host"])
+c.JupyterHub.subdomain_host = SETTINGS["domain"] and ADDRESS.format(SETTINGS["domain"])
+# A learner's page can set cookies for the whole domain; a browser takes none with this prefix from it.
+c.JupyterHub.cookie_host_prefix_enabled = bool(SETTINGS["domain"] and SETTINGS["cert"])
 c.JupyterHub.ssl_cert, c.JupyterHub.ssl_key = SETTINGS["cert"], SETTINGS["key"]
+# Who is not logged in can send the hub something, too, which it holds in memory. Saves do not go through it.
+HTTPServer.initialize = functools.partialmethod(HTTPServer.initialize, max_body_size=1 << 20)
 c.JupyterHub.hub_port = SETTINGS["hub_port"]
 c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{SETTINGS['proxy_port']}"
 # What runs beside the hub ends with it, also when it is killed: its ports must be free when the class goes on.
@@ -34,7 +42,6 @@ c.ClassAuthenticator.folder = str(HUB / "secrets")
 c.Authenticator.username_pattern = accounts.NAME
 c.Authenticator.allow_all = SETTINGS["open"]
 c.Authenticator.allowed_users = {accounts.TEACHER, *SETTINGS["learners"]}
-c.Authenticator.admin_users = {accounts.TEACHER}
 
 
 # --- what they get
@@ -70,15 +77,21 @@ c.JupyterHub.services = [
         "oauth_no_confirm": True,
     },
 ]
+# Nobody gets JupyterHub's "self" or "admin": they hold "tokens", with which a learner's page could, where all share one
+# address, make a token that acts for good as whoever opens it. There the instructor administers nothing, either.
+OWN = ["read:users", "users:activity", "servers", "access:servers"]  # a server reports activity, or it would be culled
+ADMINISTER = ["admin-ui", "list:users", "servers", "access:servers"] if SETTINGS["domain"] else []
 c.JupyterHub.load_roles = [
+    {"name": "user", "scopes": [f"{scope}!user" for scope in OWN]},
+    {"name": "teacher", "users": [accounts.TEACHER], "scopes": ["access:services!service=progress", *ADMINISTER]},
     {
         "name": "culler",
         "services": ["culler"],
         "scopes": ["list:users", "read:users:activity", "read:servers", "delete:servers"],
-    }
+    },
 ]
 if SETTINGS["trial_token"]:  # only in a class that trial.py starts
     c.JupyterHub.services.append({"name": "trial", "api_token": SETTINGS["trial_token"]})
     c.JupyterHub.load_roles.append(
-        {"name": "trial", "services": ["trial"], "scopes": ["admin:users", "admin:servers", "access:servers", "tokens"]}
+        {"name": "trial", "services": ["trial"], "scopes": ["admin:users", "admin:servers", "access:servers"]}
     )

@@ -1,6 +1,6 @@
 """The instructor's page, a service of the hub: the progress of the class, from the notebooks as they were last saved.
 
-Whoever may administer the hub sees it at /services/progress/, one lesson of it at /services/progress/?lesson=2. It is
+The instructor alone sees it at /services/progress/, one lesson of it at /services/progress/?lesson=2. It is
 made anew when it is asked for and older than REFRESH seconds. It must read homes that only their owners read, so it
 runs as root and copies (collect.py); what interprets the copies runs as an account of its own, which can change
 nothing, not even the copies (progress_reader.py).
@@ -43,6 +43,7 @@ def make_page(lesson):
     run = {"env": environment, "cwd": "/", "check": True, "timeout": 60} | accounts.as_user(reader)
     page = subprocess.run(command, stdout=subprocess.PIPE, **run).stdout.decode()  # its errors are in the hub's log
     notes = "".join(f"<p>{html.escape(f'{name}: {item} was not read: {why}.')}</p>" for name, item, why in left_out)
+    notes += "" if settings["domain"] else f"<p>{accounts.NO_DOMAIN}</p>"
     return page.replace("</body>", f"{notes}</body>", 1)
 
 

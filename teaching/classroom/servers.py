@@ -44,7 +44,8 @@ class ClassSpawner(LocalProcessSpawner):
         python = str(self.edition / "environment/bin/python")
         await self.prepare_home(python)
         self.port = self.port_of[name] = ports.free_port(self.port_of.values())
-        self.cmd = [python, "-m", "jupyterhub.singleuser"]
+        log = 'exec "$0" "$@" >"$JUPYTER_RUNTIME_DIR/server.log" 2>&1'  # as the learner; the hub's log is the hub's
+        self.cmd = ["sh", "-c", log, python, "-m", "jupyterhub.singleuser"]
         self.args = [f"--config={self.edition / 'learner/server_config.py'}"]
         return await super().start()
 

@@ -18,6 +18,7 @@ import requests
 from teaching.classroom import __main__ as command
 from teaching.classroom import accounts, client, collect, environment, install
 from teaching.classroom.trial import Trial, crowd
+from teaching.tests.browser import chromium, needs_chromium
 
 ROOT = install.ROOT
 
@@ -65,6 +66,7 @@ REFUSED = [  # what is tried, in an empty folder; what is said
     (install.course_files, "make notebooks"),
     (asked(), "--learners names.txt .*--open"),
     (asked("--open", "--cert", "a.pem"), "--cert and --key"),
+    (asked("--open", "--domain", "https://a.org"), "without https://"),
     *((home(where), "not the class's") for where in ("/", ".", "g-mara/g-mara", "g-mara/..")),
     (home("g-link", "g-link"), "not the class's"),
     (home("g-mara", uid=1), "not the class's"),
@@ -207,7 +209,8 @@ def logged_in(trial, name="teacher", **options):
 @needs_a_machine
 def test_learners_who_come_at_once_reach_the_end_of_lesson_2(trial):
     said = (trial.folder / "said.txt").read_text().splitlines()
-    assert said[0] == f"Setting up the class in {trial.folder} (once)" and len(said) == 5, said
+    assert said[0] == f"Setting up the class in {trial.folder} (once)" and len(said) == 6, said
+    assert said[-1] == accounts.NO_DOMAIN
     measurements, errors = crowd(trial, ["mara", "li", "l3"], ROOT / f"notebooks/{Path(LESSON).name}")
     assert not errors and len(measurements) == 3 and min(map(min, measurements)) > 0
     assert all(os.stat(user.pw_dir).st_mode & 0o777 == 0o700 for user in accounts.members(trial.group).values())
@@ -220,15 +223,18 @@ def test_only_the_password_lets_in_and_a_new_one_interrupts_nobody(trial):
         set(old) == {"teacher", "mara", "li"} and (trial.folder / "hub/passwords.csv").stat().st_mode & 0o777 == 0o600
     )
     assert Browser(trial).log_in("stranger", "long-enough-1")[0] == 403
+    assert Browser(trial).log_in("stranger", "x" * (2 << 20))[0] in (400, 503), "longer than the hub reads"
     guesser = Browser(trial, "127.0.1.1")
     assert guesser.log_in("mara", "guessed-password")[0] == 403
     assert "Wait 1 s" in guesser.log_in("mara", old["mara"])[1]
     mara = logged_in(trial, "mara")  # from a different address at once
+    page = "/hub/auth/change-password"
+    assert "not your present" in mara.open(page, old="guessed-password", password="chosen by a page")[1]
     time.sleep(1)
     assert guesser.log_in("mara", old["mara"])[0] == 200
-    page = "/hub/auth/change-password"
-    assert "at least 8 letters" in mara.open(page, password="short")[1]
-    assert mara.open(page)[0] == 200 and "is changed" in mara.open(page, password="chosen by mara")[1]
+    assert "at least 8 letters" in mara.open(page, old=old["mara"], password="short")[1]
+    assert mara.open(page)[0] == 200
+    assert "is changed" in mara.open(page, old=old["mara"], password="chosen by mara")[1]
     assert Browser(trial, "127.0.1.2").log_in("mara", old["mara"])[0] == 403
     assert Browser(trial).log_in("mara", "chosen by mara")[0] == 200
     said, code = run(trial, "--password", "Mara")
@@ -244,9 +250,10 @@ def test_only_the_password_lets_in_and_a_new_one_interrupts_nobody(trial):
 @needs_a_machine
 def test_the_page_of_the_class_is_the_instructor_s_and_its_maker_can_change_nothing(trial, tmp_path):
     mara, teacher = logged_in(trial, "mara"), logged_in(trial)
-    assert mara.open("/services/progress/")[0] == 403 and mara.open("/hub/admin")[0] == 403
+    assert mara.open("/services/progress/")[0] == 403
+    assert {who.open("/hub/admin")[0] for who in (mara, teacher)} == {403}, "of anybody's, without a domain"
     status, page = teacher.open("/services/progress/")
-    assert status == 200 and "l3" in page and "not yet here" not in page, page[:2000]
+    assert status == 200 and "l3" in page and accounts.NO_DOMAIN in page and "not yet here" not in page, page[:2000]
     settings = trial.folder / "hub/settings.json"
     kept = json.loads(settings.read_text())
     settings.write_text(json.dumps(kept | {"learners": ["mara", "noor"]}))
@@ -403,6 +410,38 @@ def test_ctrl_c_ends_a_class_that_goes_on_with_its_work_with_https_and_fewer_nam
     logged_in(trial, "mara", certificate=certificate).open("/hub/spawn")
     until(lambda: processes(trial, "mara"))
     until(lambda: not processes(trial, "mara"))  # a server is stopped that nobody used for half a minute
+
+
+STEAL = """async (hub) => {
+    const ask = (path, more) =>
+        fetch(hub + path, {credentials: "include", ...more}).then((answer) => answer.text(), () => "closed");
+    const xsrf = (await ask("/hub/home")).match(/xsrf_token: "(.+?)"/)?.[1];
+    const token = await ask(`/hub/api/users/teacher/tokens?_xsrf=${xsrf}`, {method: "POST", body: "{}"});
+    return [Boolean(xsrf), token];
+}"""
+
+
+@needs_a_machine
+@needs_chromium
+def test_with_a_domain_a_page_of_a_learner_s_gets_nothing_from_the_teacher_who_opens_it(trial):
+    """The page is tried at the hub's own address as well, where it would be without a domain: no token there either."""
+    end(trial, signal.SIGTERM)
+    trial.start("--domain", "class.localhost", "--idle", "60")
+    hub = trial.address
+    with chromium() as browser:
+        page = browser.new_page(ignore_https_errors=True)
+        page.goto(f"{hub}/hub/login")
+        page.fill("#username_input", "teacher")
+        page.fill("#password_input", slips(trial)["teacher"])
+        page.click("#login_submit")
+        page.wait_for_url("https://teacher.class.localhost:*/user/teacher/lab**", timeout=180_000)
+        for address, outcome in {
+            hub.replace("//", "//mara."): [False, "closed"],
+            hub: [True, '{"status": 403, "message": null}'],
+        }.items():
+            page.route(f"{address}/user/mara/page", lambda route: route.fulfill(body="<p>", content_type="text/html"))
+            page.goto(f"{address}/user/mara/page")
+            assert page.evaluate(STEAL, hub) == outcome
 
 
 @needs_a_machine
