@@ -719,7 +719,7 @@ for at, jolts in enumerate(("no jolts", "shared by the batch", "own for each sam
     print()
 
 # %% [markdown]
-# At its best rate jolts cost BatchNorm little: those that the whole batch shares, of which the next BatchNorm takes most away, and also those of each sample's own, which stay. LayerNorm is not ahead of the net without a norm under either. So BatchNorm's inputs *need not hold still*, at least here, and that is no virtue of all norms. Why BatchNorm helps is not settled.
+# At its best rate jolts cost BatchNorm little: those that the whole batch shares, and also those of each sample's own, of which the next BatchNorm takes nothing away. LayerNorm is not ahead of the net without a norm under either. So BatchNorm's inputs *need not hold still*, at least here, and that is no virtue of all norms. Why BatchNorm helps is not settled.
 #
 # <details><summary>What this is</summary>
 #
