@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 0 · LayerNorm in one sitting
 #
-# Points lie on two rings, one inside the other, and a net is to learn which ring a point lies on. The net is deep, so its author fears that its numbers could grow too large on the way, and draws small first weights.
+# A net is to learn which of two rings a point lies on. The net is deep, so its author fears that its numbers could grow too large on the way, and draws small first weights.
 
 # %% tags=["hide-input"]
 # Prepares: imports, points, pictures, checks.
@@ -168,18 +168,39 @@ class Picture:
 BLUE, ORANGE, INK = "#0072B2", "#D55E00", "#2B2F33"
 
 
+# %% tags=["hide-input"]
+# Draws the points.
+def rings(axes):
+    for number, color in enumerate((BLUE, ORANGE)):
+        axes.plot(*points[ring == number].T.tolist(), ".", color=color)
+    axes.set_aspect("equal")
+    axes.axis("off")
+
+
+alt = (
+    "Two rings of 256 points each. The inner one, about 1 from the middle, is blue; "
+    "the outer one, about 2 from it, is orange."
+)
+Picture(rings, (3.6, 3.6), "Blue or orange?", alt)
+
+
+# %% tags=["hide-input"]
+# Draws small first weights.
+def small(net):
+    for layer in net:
+        if isinstance(layer, nn.Linear):
+            nn.init.normal_(layer.weight, std=0.05)
+            nn.init.zeros_(layer.bias)
+    return net
+
+
 # %%
 def deep_net(norm):
     """Sixteen hidden layers of 64 units, with norm(64) before all ReLUs but the first."""
     layers = [nn.Linear(2, 64), nn.ReLU()]
     for _ in range(15):
         layers += [nn.Linear(64, 64), norm(64), nn.ReLU()]
-    layers += [nn.Linear(64, 2)]
-    for layer in layers:
-        if isinstance(layer, nn.Linear):
-            nn.init.normal_(layer.weight, std=0.05)
-            nn.init.zeros_(layer.bias)
-    return nn.Sequential(*layers)
+    return small(nn.Sequential(*layers, nn.Linear(64, 2)))
 
 
 # %% tags=["hide-input"]
@@ -527,7 +548,6 @@ for name, row in {"x": x, "x + 100": x + 100, "x / 3": x / 3}.items():
 # %%
 batch = torch.stack([x.roll(step) for step in range(5)])  # (B, D) = (5, 5)
 rows, columns = F.layer_norm(batch, (5,)), F.batch_norm(batch, None, None, training=True)
-print(batch)
 print("the same but for rounding:", near(rows, columns, 1e-6))
 
 # %% [markdown]
@@ -549,7 +569,7 @@ print("BatchNorm, after:     ", F.batch_norm(moved, None, None, training=True)[0
 # %% [markdown]
 # ## 0.5 The way back
 #
-# In training, each output $y$ gets a number `dy`: how fast the loss grows with it. The layer has to hand on `dx`: how fast the loss grows with each input. Here is our row with its gain, and a `dy`.
+# In training, each output $y$ gets a number `dy`: how fast the loss grows with it. The layer has to hand on `dx`: how fast the loss grows with each input. Here is our row, with a `dy`.
 
 # %% tags=["hide-input"]
 # Draws the row's graph, with blanks.
@@ -631,7 +651,7 @@ graph(
 # - [ ] 0, because nothing comes back from the first output :: That is so on the straight arrows. But the first input is in the mean and in rstd, too.
 # - [x] not 0 :: The first input moves the mean and rstd, and these move the four outputs that the loss does use.
 #
-# Now take the pencil and fill in the three open boxes on the left.
+# Fill in the three open boxes on the left.
 
 
 # %% tags=["hide-input"]

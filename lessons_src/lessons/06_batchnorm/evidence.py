@@ -129,7 +129,7 @@ NORMS = {"no_norm": None, "batch": nn.BatchNorm1d, "layer": nn.LayerNorm}
     ),
     tolerance=6,
     jolts=["none", "shared", "own"],
-    rate=[0.03, 0.1, 0.3],
+    rate=[0.03, 0.1, 0.3, 1.0],
     split=[0, 1, 2],
 )
 def batchnorm_jolts(seed, jolts="none", rate=0.1, split=0, epochs=5):

@@ -703,7 +703,7 @@ for name, norm in norms.items():
 # ### Why does BatchNorm help
 #
 # [Lesson 1](01_why_normalize.ipynb) told the story of *internal covariate shift*, and of the test by Santurkar et al. (2018): with noise of a new mean and scale **after** each BatchNorm, at every step, nets trained about as well as without.
-# Here is a smaller version: six layers for the digits, and after each, or after its norm, a *jolt*: at each step every unit gets a new random shift in ±1 and a new factor in 0.5 to 1.5. The **control** is the same net without a norm. Each net trains at three rates, and 300 validation digits choose its rate, on each of three splits.
+# Here is a smaller version: six layers for the digits, and after each, or after its norm, a *jolt*: at each step every unit gets a new random shift in ±1 and a new factor in 0.5 to 1.5. The **control** is the same net without a norm. Each net trains at four rates, and 300 validation digits choose its rate, on each of three splits.
 
 # %%
 record = evidence.load("batchnorm_jolts")  # (jolts, rates, splits, seeds) each
@@ -717,11 +717,11 @@ for at, jolts in enumerate(("no jolts", "shared by the batch", "own for each sam
     print()
 
 # %% [markdown]
-# Jolts that the whole batch shares cost BatchNorm little, because the next BatchNorm takes away most of what a batch shares. Jolts of each sample's own cost it more, and it is still ahead. LayerNorm is not ahead of the net without a norm under either. So BatchNorm's inputs *need not hold still*, at least here, and that is no virtue of all norms. Why BatchNorm helps is not settled.
+# At its best rate jolts cost BatchNorm little: those that the whole batch shares, and also those of each sample's own, of which the next BatchNorm takes nothing away. LayerNorm is not ahead of the net without a norm under either. So BatchNorm's inputs *need not hold still*, at least here, and that is no virtue of all norms. Why BatchNorm helps is not settled.
 #
 # <details><summary>What this is</summary>
 #
-# Mean and range of percent right after five epochs of SGD at 0.03, 0.1 or 0.3. The choice of the rate matters: at 0.1 for all, with jolts of each sample's own, no norm read {batchnorm_jolts[own, 0.1, *].no_norm:range} and BatchNorm {batchnorm_jolts[own, 0.1, *].batch:range}. {batchnorm_jolts:again}
+# Mean and range of percent right after five epochs of SGD at 0.03, 0.1, 0.3 or 1. The choice of the rate matters: at 0.1 for all, with jolts of each sample's own, no norm read {batchnorm_jolts[own, 0.1, *].no_norm:range} and BatchNorm {batchnorm_jolts[own, 0.1, *].batch:range}. {batchnorm_jolts:again}
 #
 # </details>
 #

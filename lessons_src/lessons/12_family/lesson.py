@@ -321,7 +321,7 @@ print("LayerNorms left:", left, "  the same logits to 12 digits:", bool(gap < 1e
 #
 # Every reader of the stream is a linear layer after a norm (so there is a final norm), every writer is linear, $\epsilon$ stays, and dropout is off. If the output layer shares its weights with the embedding, make two copies first. LayerNorm's bias $\beta$ moves into the bias of the linear layer after it (which gets one if it has none): $W(\gamma\odot\hat x + \beta) + c = W(\gamma\odot\hat x) + (W\beta + c)$. The theorem is that of Jiang et al. (2023).
 #
-# The function is the same, its training is not: from {without_means.converted:max} apart, the logits of a trained net and its copy came to {without_means.trained:range} in 20 more steps of Adam on the same batches. In these nets the mean carried {without_means.share:range} of the power of what the norms read (3.1 %, or $1/D$, for independent numbers), so there is little to subtract. {without_means:again}
+# The function is the same, its training is not: from {without_means.converted:max} apart, the logits of a trained net and its copy came to {without_means.trained:range} in 20 more steps of Adam on the same batches. In these nets the mean typically carried {without_means.share:median} of the power of what the norms read (3.1 %, or $1/D$, for independent numbers), so there is little to subtract. {without_means:again}
 #
 # </details>
 #

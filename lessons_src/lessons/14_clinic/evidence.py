@@ -109,7 +109,7 @@ DRAWN = {
     shows={"read": ".0f %", "rms": ".2f", "gradient": ".4f"},
     tolerance={"read": 6, "rms": 0.01, "gradient": 0.001},
     drawn=list(DRAWN),
-    split=[0, 1],
+    split=[0, 1, 2, 3],
 )
 def whispering(seed, drawn="all", split=0, std=0.02, rate=0.1, epochs=3):
     """A net of four branches whose parameters are drawn at 0.02: all, one part, or all but one.
