@@ -251,7 +251,6 @@ try_out(nn.LayerNorm)
 #
 # *About 60 min.* **You'll be able to**
 # - compute LayerNorm of a row on paper, and write a layer that agrees with PyTorch's;
-# - carry a gradient back through it;
 # - choose an input that exposes a wrong LayerNorm.
 #
 # **You need** tensors, broadcasting, `backward()`, and to have seen a training loop.
@@ -533,7 +532,7 @@ try_out(LayerNorm)  # yours, in the net of the beginning
 # %% [markdown]
 # ## 0.4 Beside softmax and BatchNorm
 #
-# Softmax, too, takes a row to a row. Does its result depend on how high the row lies, and on how wide it is?
+# Softmax, too, takes a row to a row. Does it see how high the row lies, and how wide it is?
 
 # %%
 for name, row in {"x": x, "x + 100": x + 100, "x / 3": x / 3}.items():
@@ -548,6 +547,7 @@ for name, row in {"x": x, "x + 100": x + 100, "x / 3": x / 3}.items():
 # %%
 batch = torch.stack([x.roll(step) for step in range(5)])  # (B, D) = (5, 5)
 rows, columns = F.layer_norm(batch, (5,)), F.batch_norm(batch, None, None, training=True)
+print(batch)
 print("the same but for rounding:", near(rows, columns, 1e-6))
 
 # %% [markdown]

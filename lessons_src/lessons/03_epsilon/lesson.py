@@ -242,7 +242,7 @@ for eps in (1e-5, 5e-6, 1e-6, 8e-7):
 import torch
 from torch.nn import functional as F
 
-from lessonkit import check, show
+from lessonkit import check, plot, show
 from lessonkit.mine import mean_and_var
 
 # %% [markdown]
@@ -455,6 +455,61 @@ for name, variance in ways.items():
 #
 # </details>
 #
+# ### Four defaults
+#
+# Which rows does each default of [section 3.4](#3.4-Which-epsilon-travels-with-which-weights) make smaller?
+
+# %% tags=["hide-input"]
+# Draws what four defaults do to small rows.
+row = torch.tensor([5.0, 1.0, -1.0, 4.0, 1.0, 2.0], dtype=torch.float64)  # its variance is 4
+variances = torch.logspace(-14, 0, 85, dtype=torch.float64)  # (85,)
+PLACES = {  # default: (eps, where its name stands)
+    "BERT\n1e-12": (1e-12, 1.5e-12),
+    "Flax, timm\n1e-6": (1e-6, 1.2e-9),
+    "PyTorch\n1e-5": (1e-5, 6e-6),
+    "Keras\n1e-3": (1e-3, 1.5e-3),
+}
+
+
+def variance_out(v, eps):
+    """Return the variance of what comes out of a row of variance v."""
+    return F.layer_norm(row * (v / 4) ** 0.5, (6,), eps=eps).var(correction=0).item()
+
+
+curves = {name: [variance_out(v, eps) for v in variances] for name, (eps, _) in PLACES.items()}
+colors = plot.colors_for(list(PLACES), {"PyTorch\n1e-5": "LayerNorm"})
+
+
+def defaults(ax):
+    font = {"fontsize": 12, "va": "center", "linespacing": 1.1}
+    for name, (_, at) in PLACES.items():
+        ax.plot(variances, curves[name], color=colors[name], lw=2.6)
+        ax.text(at, 0.25, name, color=plot.ink(colors[name]), fontweight="bold", **font)
+    ax.axhline(0.5, color="#5F6B73", lw=1.2, ls="--")
+    ax.plot(0.0012, variance_out(0.0012, 1e-3), "o", color=DANGER, ms=9, zorder=4)
+    ax.text(5e-3, 0.63, "BERT's rows\nunder Keras' ε", color=DANGER, **font)
+    ax.set(xscale="log", xlim=(1e-14, 30), xlabel="variance of the row")
+    ax.set_ylabel("variance of the output")
+
+
+DANGER = "#C0392B"
+plot.figure(
+    defaults,
+    size=(8.2, 3.1),
+    numbers={"variance of the row": variances}
+    | {name.replace("\n", " "): values for name, values in curves.items()},
+    title="Each curve is at one half where the variance is its ε",
+    caption="The six numbers of section 3.2, made smaller, under the defaults of Keras' "
+    "LayerNormalization, PyTorch's nn.LayerNorm, Flax' LayerNorm, timm's VisionTransformer "
+    "and Hugging Face's BERT (layer_norm_eps). The dot: rows as they enter BERT's first norm "
+    "before training, sums of three draws with σ = 0.02.",
+    alt="Four rising curves from 0 to 1 over the variance of the row, from 1e-14 to 1 on a "
+    "logarithmic axis. Each crosses one half where the variance is its epsilon: 1e-12, 1e-6, "
+    "1e-5, 1e-3. A dot on the curve of Keras, at a variance of 0.0012 and a height of 0.55: "
+    "BERT's rows under Keras' epsilon. The other three curves are near 1 there.",
+)
+
+# %% [markdown]
 # ### Autocast
 #
 # PyTorch's *autocast* chooses a dtype for each operation, so that a model trains in half precision where that is safe. What does it choose for LayerNorm? On a CPU, torch 2.13:
