@@ -1,9 +1,10 @@
 """What a repository is expected to have, held against what it says of itself: versions, links, commands, pins."""
 
 import json
+import os
 import re
-import subprocess
 import tomllib
+from pathlib import Path
 
 import pytest
 import yaml
@@ -12,10 +13,17 @@ from tests.helpers import ROOT
 from tests.test_lessons import outside_fences
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-# What is in teaching/site/sphinx lies elsewhere on the site.
-SHOWN = ["git", "ls-files", "-co", "--exclude-standard", "*.md", "notebooks", ":!teaching/site/sphinx"]
-LISTED = subprocess.run(SHOWN, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-PAGES = [ROOT / name for name in LISTED if (ROOT / name).exists()]  # a lesson may be deleted and not committed yet
+ELSEWHERE = {"build", "node_modules", "work", "sphinx"}  # sphinx: what lies elsewhere on the site
+
+
+def pages():
+    """Yield the pages and notebooks below the root; a copy of the course need not be a repository."""
+    for folder, inside, names in os.walk(ROOT):
+        inside[:] = [name for name in inside if name not in ELSEWHERE and name[0] != "."]
+        yield from (Path(folder, name) for name in names if name.endswith((".md", ".ipynb")))
+
+
+PAGES = list(pages())
 LINK = re.compile(r"""\[((?:[^\[\]]|\[[^\]]*\])*)\]\(<?([^)\s>]+)>?(?:\s+"[^"]*")?\)|\b(?:href|src)=["']([^"']+)["']""")
 
 
