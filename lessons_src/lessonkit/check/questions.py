@@ -209,6 +209,7 @@ def _answered(lesson, question, letter):
 def _choose(lesson, question, how):
     """Show a question's options, and what was clicked in this kernel or an earlier one."""
     from lessonkit.check import choices  # a grader has no use for widgets
+    from lessonkit.progress import log
 
     def clicked(letter):
         _answered(lesson, question, letter)
@@ -219,7 +220,7 @@ def _choose(lesson, question, how):
         expected = question.by_letter[letter]["text"]
         above_output[_outcome(lesson, question)] = f"You expected **{letter}**: {expected}"
 
-    letter = answered.get(question.name) or attempts.last_letter(lesson.module, question.name)
+    letter = answered.get(question.name) or log.last_letter(attempts.path(), lesson.module, question.name)
     if letter:
         expect(letter)
     choices.show(question, letter, how, clicked)

@@ -27,6 +27,12 @@ def read(path):
     return attempts, notes
 
 
+def last_letter(path, lesson, item):
+    """Return the letter that answered a question last, by the log at path; "" where none is there, or path is None."""
+    attempts = read(path)[0] if path else []
+    return next((one.what for one in reversed(attempts) if (one.lesson, one.item) == (lesson, item)), "")
+
+
 def own_minutes(attempts):
     """Return {lesson's module: minutes of work}, from the attempts of one learner.
 
