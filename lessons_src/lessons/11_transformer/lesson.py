@@ -315,7 +315,7 @@ show(
 )
 
 # %% [markdown]
-# So at 2.94 a net may as well look at no letter, and below 2.47 it knows more than pairs. Now train a GPT with its norms in each place:
+# So at 2.94 a net looks at no letter, and below 2.47 it knows more than pairs. Now train a GPT with its norms in each place:
 
 
 # %% tags=["export"]
@@ -390,7 +390,7 @@ losses = evidence.load("transformer_gpt")["validation"]  # (20, 4, 6)
 # - [ ] all blocks alike :: Then each would have the same number of norms between itself and the loss.
 # - [x] the first one :: Its gradient has come through the norms of all blocks after it.
 #
-# Does it happen in our net, and is it why Post-LN stalls? Others have asked that, found other causes, and put the norm in other places:
+# Does it happen in our net, and is it why Post-LN stalls? Others found other causes, and put the norm in other places:
 #
 # | place | half a block | used by |
 # |---|---|---|
