@@ -7,8 +7,8 @@ For each shape and number of threads, one round runs every candidate once, in ch
 the machine meets all of them; the median over the rounds is kept. Inputs are float32. Outputs are allocated by the
 candidates, as in real use; glibc is told to keep freed memory, because fresh pages cost every candidate more than the
 work itself.
-With one thread two more candidates tell what the prefetch does: the learner's two loops with one line that asks for
-the next row, and the loops past the caches without it.
+With one thread more candidates tell what each change brings: the loops past the caches without one of them, and the
+learner's two loops with one line that asks for the next row.
 One more part: at which size storing past the caches begins to pay, if every result is read at once by whoever comes
 next.
 
@@ -21,6 +21,8 @@ import datetime
 import math
 import os
 import platform
+import re
+import shutil
 import statistics
 import sys
 import time
@@ -43,7 +45,7 @@ from lessonkit import evidence  # noqa: E402
 FILE = Path(__file__).resolve().parent / "bench.csv"
 SHAPES = [(4096, 768), (4096, 1024), (16384, 256), (65536, 64), (1024, 4096)]
 READ = [(rows, 768) for rows in (341, 683, 1365, 2731, 4096)]  # 1, 2, 4, 8, 12 MB
-LOOPS = "2"  # edition of the loops: count up when what `fused` measures changes (since: block sums in float64)
+LOOPS = "3"  # edition of the loops: count up when what `fused` measures changes
 COLUMNS = """
     date machine cpu last_cache_mb cores torch numba loops threads rows D what rounds forward_ms both_ms
 """.split()
@@ -64,7 +66,9 @@ def edited(*edits):
 
 def asking_ahead():
     """The module, in which the learner's loops begin each row with one line that asks for the next row."""
-    fetch = "        _fetch_piece(D * {0}.itemsize, {0}.ctypes.data + (r + 1) * D * {0}.itemsize)\n"
+    fetch = """        for k in range(D // PIECE):
+            _fetch_piece({0}, {0}.ctypes.data + ((r + 1) * D + k * PIECE) * {0}.itemsize)
+"""
     start = "    for r in range(start, stop):\n"
     forward = f"{start}        total = number(0)\n        for i in range(D):\n            total += x[r, i]\n"
     near = "        near, sum_c, sum_cc = number(total / D)"
@@ -74,13 +78,60 @@ def asking_ahead():
     return edited((forward + near, ahead(forward, "x") + near), (backward + more, ahead(backward, "x", "dy") + more))
 
 
+def a_row_at_a_time():
+    """The module, in which the loops past the caches finish a row before they begin the next."""
+    overlapped = "                _add_to(to_bias, block, k, more)\n            if s >= start:\n"
+    apart = """                _add_to(to_bias, block, k, more)
+        mean_h, mean_hx = _means(sums_h, sums_hx, part)
+        s, of_s = r, of_r
+        for k in range(pieces):
+            if s < stop:
+"""
+    return edited(("3 if row > LONG else 1", "3"), (overlapped, apart))
+
+
+def a_sum_a_piece():
+    """The module, in which the loops past the caches make one number of each piece's sums at once."""
+    row = "                for i in range(PIECE):\n                    sums[i] += x_in[r, k, i]\n"
+    spread = """
+    for i in range(PIECE):
+        c = x[r, k, i] - near
+        sums_c[i] += c
+        sums_cc[i] += c * c
+"""
+    back = """
+    for i in range(PIECE):
+        x_hat = standardize(x[r, k, i], near, rest, scale)
+        h = dy[r, k, i] * weight[k, i]
+        sums_h[i] += h
+        sums_hx[i] += h * x_hat
+        piece[i], more[i] = dy[r, k, i] * x_hat, dy[r, k, i]
+"""
+    edits = []
+    for loop, names in ((row, ["sums"]), (spread, ["sums_c", "sums_cc"]), (back, ["sums_h", "sums_hx"])):
+        indent = re.match(r"\s*", loop)[0].strip("\n")
+        before = "".join(f"{indent}one_{name} = {name}.dtype.type(0)\n" for name in names)
+        after = "".join(f"{indent}{name}[0] += one_{name}\n" for name in names)
+        inside = re.sub(r"(\w+)\[i\] \+=", r"one_\1 +=", loop.lstrip("\n"))
+        edits.append((loop.lstrip("\n"), before + inside + after))
+    return edited(*edits)
+
+
 @cache
-def about_the_prefetch():
-    """{name: (module, from how many numbers on it stores past the caches)}"""
-    return {
-        "fused, no prefetch": (edited(("_fetch(address + offset)", "pass")), lesson.LARGE),
-        "ordinary stores, prefetch": (asking_ahead(), math.inf),
+def variants():
+    """{name: (module, from how many numbers on it stores past the caches)}: what each change to the loops brings."""
+    past = {
+        "fused, no prefetch": edited(("builder.call(prefetch,", "(prefetch,")),
+        "fused, first cache": edited(("_ask(builder, line, cache=2)", "_ask(builder, line, cache=1)")),
+        "fused, no pages": edited(("if at % PAGE == 0:", "if at < 0:")),
+        "fused, a row at a time": a_row_at_a_time(),
+        "fused, a sum a piece": a_sum_a_piece(),
     }
+    large = {name: (module, lesson.LARGE) for name, module in past.items()}
+    rows = "forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop)\n\n    return"
+    one_pass = edited((rows, rows.replace("forward_rows", "one_pass_rows")))
+    ordinary = {"ordinary stores, prefetch": asking_ahead(), "loops, one pass": one_pass}
+    return large | {name: (module, math.inf) for name, module in ordinary.items()}
 
 
 def fused(D, module=lesson):
@@ -163,9 +214,13 @@ def measure(rows, D, rounds):
         candidates[name] = partial(forward_and_backward, layer, x, *others)
     candidates["fused, ordinary stores"] = partial(forward_and_backward, ways["fused"], x, *others, math.inf)
     if torch.get_num_threads() == 1:
-        for name, (module, large) in about_the_prefetch().items():
+        for name, (module, large) in variants().items():
             layer = fused(D, module)
             candidates[name] = partial(forward_and_backward, layer, x, *others, large, module=module)
+        doubles = [item.detach().double().requires_grad_(item.requires_grad) for item in (x, *others)]
+        candidates["loops, float64"] = partial(forward_and_backward, ways["fused"], *doubles, math.inf)
+        if (rows, D) == (4096, 1024) and shutil.which("c++"):
+            candidates["compiled"] = partial(forward_and_backward, torch.compile(lesson.line_by_line), x, *others)
     return medians(candidates, rounds)
 
 

@@ -2,12 +2,13 @@
 
 import pytest
 
+from coursebuild import sources
 from tests.toy import BEGIN, END, EXPORT, TITLE, project, refused, whole
 
 BLANK = '# %% tags=["exercise"]\n# Exercise 2.1 · ●○○○○ · 5 min\ndef f(x):\n'  # three lines, from line 3 on
 FORM = "is not how a cell begins"
 CELLS = [  # (source after the title's two lines, line, words, way out)
-    ('# %% tags=["exersice"]\n1\n', 3, "unknown tag 'exersice'", "expected one of check, exercise"),
+    ('# %% tags=["exersice"]\n1\n', 3, "unknown tag 'exersice'", "expected one of behind, check"),
     ('# %% tags="check"\n1\n', 3, FORM, 'tags=["check"]'),
     ("# %%\n\n# %%\n1\n", 3, "an empty cell", "Fill it or remove it"),
     ('# %% id="a"\n1\n# %% id="a"\n2\n', 5, "'a' is taken by the cell at line 3", "Give it another one"),
@@ -61,3 +62,12 @@ OTHERS = {
 def test_a_wrong_source_is_refused(text, line, what, way_out, tmp_path):
     project(tmp_path, OTHERS | {"02_tiny": text})
     refused(lambda: whole(tmp_path), line, what, way_out)
+
+
+def test_code_behind_the_notebooks_is_in_the_module_alone(tmp_path):
+    behind = '\n# %% tags=["export", "behind"]\nimport math\nhalf = math.tau / 2\n'
+    taken = "\n# %%\nfrom fromscratch.tiny import half\n"
+    project(tmp_path, {"02_tiny": TITLE + taken + behind})
+    course = sources.load(tmp_path)
+    assert not course.errors and "half = math.tau / 2" in course.package["tiny.py"]
+    assert all("math" not in cell.source for cell in course.lessons[0].cells)

@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 TAGS = {"exercise", "check", "export", "timed", "raises-exception", "way-back", "nbval-ignore-output"}  # of code
 TAGS |= {REFERENCE, "trains"}  # of a lesson's first cell, for the whole
 TAGS |= {"optional", "hide-input", "slide", "no-slide", "no-site"}
+BEHIND = "behind"  # of code that stands in the lesson's module of fromscratch alone, and in no notebook
+TAGS |= {BEHIND}
 MARK = {  # begins and ends a solution, alone on its line
     "code": re.compile(r"( *)### (BEGIN|END) SOLUTION *"),
     "markdown": re.compile(r"( *)<!-- (BEGIN|END) SOLUTION --> *"),
@@ -63,11 +65,13 @@ class Cell:
 class Source:
     """A lesson. path: its folder, its room. root: the folder that holds lessons_src and data.
 
-    records: those that its text takes numbers from.
+    cells: of its notebooks. behind: code that they import from the lesson's module. records: those that its text takes
+    numbers from.
     """
 
     path: Path
     cells: list
+    behind: list = field(default_factory=list)
     records: set = field(default_factory=set)
 
     @property
@@ -122,6 +126,10 @@ class Source:
     def code(self, tag=None):
         return [cell for cell in self.cells if cell.type == "code" and (tag is None or tag in cell.tags)]
 
+    def exports(self):
+        """Return the cells that its module of fromscratch is made of: those of its notebooks, then those behind."""
+        return self.code("export") + [cell for cell in self.behind if "export" in cell.tags]
+
 
 def rooms(root=ROOT):
     """Return the folders of all lessons, in order."""
@@ -159,6 +167,8 @@ def written(path):
         if taken:
             lesson.fail(line, f"the id {cell.id!r} is taken by the cell at line {taken}. Give it another one.")
         lesson.cells.append(cell)
+    lesson.behind = lesson.code(BEHIND)
+    lesson.cells = [cell for cell in lesson.cells if cell not in lesson.behind]
     first = lesson.cells[0]
     if first.type != "markdown" or not first.source.startswith(f"# {int(lesson.number)} · "):
         title = f"# {int(lesson.number)} · "
@@ -254,17 +264,22 @@ def parse(lesson, cell):
 def imports(lesson):
     """Return {name: (import statement that binds just it, its line)} of a lesson's top-level imports.
 
-    Left out is what its way-back cell takes from its own module of fromscratch, or from lessonkit.mine.
+    Left out is what it takes from its own module: its way-back cell, or of what stands behind its notebooks any cell.
     """
-    exported = set().union(*(names(cell.source)[1] for cell in lesson.code("export") if parse(lesson, cell)))
+    exported, behind = (
+        set().union(*(names(cell.source)[1] for cell in lesson.exports() if parse(lesson, cell) and tag in cell.tags))
+        for tag in ("export", BEHIND)
+    )
     own = (f"from fromscratch.{lesson.module} import ", OWN)
     return {
         min(statement.binds, default="*"): (statement.text, cell.line + statement.node.lineno)
-        for cell in lesson.code()
+        for cell in lesson.code() + lesson.behind
         if parse(lesson, cell)
         for statement in statements(cell.source)
         if statement.imports
-        and not ("way-back" in cell.tags and statement.text.startswith(own) and statement.binds <= exported)
+        and not (
+            statement.text.startswith(own) and statement.binds <= (exported if "way-back" in cell.tags else behind)
+        )
     }
 
 

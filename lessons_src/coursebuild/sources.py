@@ -95,7 +95,7 @@ def load(root=ROOT):
 def exported(lesson):
     """Return (module text, {public name: line of its cell}) of a lesson's export cells; ("", {}) if it has none."""
     home, wanted, body = {}, {}, []
-    for cell in lesson.code("export"):
+    for cell in lesson.exports():
         parse(lesson, cell)
         body.append(CARD.sub("", blank(lesson, cell)[1]).strip())
         read_here, bound_here = names(body[-1])

@@ -1,4 +1,4 @@
-"""What lesson 13 builds: AHEAD, FusedLayerNorm, LARGE, LOOPS, PIECE, ROWS_A_BLOCK, backward_past_caches, backward_rows, copy_past, forward_past_caches, forward_rows, fused_layer_norm, line_by_line, on_rows, standardize, with_var.
+"""What lesson 13 builds: AHEAD, FusedLayerNorm, LARGE, LONG, LOOPS, PAGE, PAGES_AHEAD, PIECE, ROWS_A_BLOCK, backward_past_caches, backward_rows, copy_past, forward_past_caches, forward_rows, fused_layer_norm, line_by_line, on_rows, one_pass_rows, standardize, with_var.
 
 Made by coursebuild from lessons_src/lessons/13_speed/lesson.py: edit the lesson, not this file.
 """
@@ -42,8 +42,11 @@ def _both_passes(layer, dy, *inputs):
     return torch.autograd.grad(layer(*leaves), leaves, dy)
 
 
-def _in_copies(functions, rounds=15):
-    """Print the median time of each function() in copies of 17 MB, if the copies agree."""
+def _in_copies(functions, moved=None, rounds=15):
+    """Print the median time of each function() in copies of 17 MB, if the copies agree.
+
+    moved: {name: gigabytes that it has to move}, to print GB/s as well.
+    """
     x, y = torch.ones(2, 4096, 1024)  # (rows, D) each
     functions = {"a copy": lambda: y.copy_(x)} | functions
     times = {name: [] for name in functions}
@@ -55,7 +58,8 @@ def _in_copies(functions, rounds=15):
     if high - low > copy / 3:
         return print("The copies differ by more than a third: the machine is busy. No verdict.")
     for name, item in times.items():
-        print(f"{name:13} {np.median(item) / copy:5.1f} copies")
+        speed = f", {1e3 * moved[name] / np.median(item):5.1f} GB/s" if moved else ""
+        print(f"{name:16} {np.median(item) / copy:5.1f} copies{speed}")
 
 
 # LOOPS: what the compiler may do.
@@ -152,6 +156,30 @@ def backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
             dx[r, i] = scale * (dy[r, i] * weight[i] - mean_h - x_hat * mean_hx)
 
 
+# A layer with x.var, which make bench times.
+def with_var(x, weight, bias, eps=1e-5):
+    """LayerNorm over the last axis of x (..., D), with x.var."""
+    mean, var = x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)  # (..., 1) each
+    return (x - mean) / torch.sqrt(var + eps) * weight + bias  # (..., D)
+
+
+# One loop for both statistics.
+@njit(**LOOPS)
+def one_pass_rows(x, weight, bias, eps, y, mean, rstd, start, stop):
+    """forward_rows with one loop for both statistics. Its variance is wrong far from zero."""
+    D, number = x.shape[1], x.dtype.type
+    for r in range(start, stop):
+        total, squares = number(0), number(0)
+        for i in range(D):
+            total += x[r, i]
+            squares += x[r, i] * x[r, i]
+        mean[r] = total / D
+        near = number(mean[r])
+        rstd[r] = 1 / np.sqrt(squares / D - near * near + eps)
+        for i in range(D):
+            y[r, i] = standardize(x[r, i], near, number(0), rstd[r]) * weight[i] + bias[i]
+
+
 # Memory for a piece of 64 numbers.
 PIECE = 64  # numbers: whole cache lines, in float32 and in float64
 
@@ -178,7 +206,7 @@ def _room_for_a_piece(typing):
     return types.voidptr(), code
 
 
-# Three instructions that Numba lacks.
+# Two instructions that Numba lacks.
 @intrinsic
 def _move_past(typing, room, offset, address):
     """Copy the 32 bytes at room + offset to an address, a multiple of 32, past the caches."""
@@ -206,32 +234,47 @@ def _all_is_written(typing):
     return types.void(), code
 
 
-@intrinsic
-def _fetch(typing, address):
-    """Ask for the cache line at an address, and do not wait. Any address will do, also one
-    where no array is.
+# Two more: what asks for memory ahead.
+def _ask(builder, address, cache):
+    """Ask for the cache line at an address, into cache 1 or 2, and do not wait. Any address
+    will do, also one where no array is.
     """
+    number = ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    there = builder.inttoptr(address, cgutils.voidptr_t)
+    read, data = number(0), number(1)
+    builder.call(prefetch, [there, read, number(4 - cache), data])
+
+
+@intrinsic
+def _fetch_page(typing, address):
+    """Ask for one line: with it comes the place of its page, of 64 lines, in the memory."""
 
     def code(context, builder, _, items):
-        number = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
-        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        read, keep, data = number(0), number(3), number(1)  # to be read; into all caches; data
-        there = builder.inttoptr(items[0], cgutils.voidptr_t)
-        builder.call(prefetch, [there, read, keep, data])
+        _ask(builder, items[0], cache=1)
         return context.get_dummy_value()
 
     return types.void(types.int64), code
 
 
+@intrinsic
+def _fetch_piece(typing, like, address):
+    """Ask for PIECE numbers of the dtype of like."""
+
+    def code(context, builder, _, items):
+        for offset in range(0, PIECE * like.dtype.bitwidth // 8, 64):
+            line = builder.add(items[1], ir.IntType(64)(offset))
+            _ask(builder, line, cache=2)
+        return context.get_dummy_value()
+
+    return types.void(like, types.int64), code
+
+
 # Asks ahead, and copies past the caches.
-AHEAD = 2**13  # bytes: how far the loops ask ahead, and at least a row
-
-
-@njit(nogil=True, error_model="numpy", fastmath=False)
-def _fetch_piece(size, address):
-    for offset in range(0, size, 64):
-        _fetch(address + offset)
+AHEAD, PAGES_AHEAD = 2**13, 2**15  # bytes: how far the loops ask ahead, for lines and for pages
+PAGE = 2**12  # bytes
+LONG = 2**12  # bytes: longer rows go through the forward pass alone
 
 
 @njit(nogil=True, error_model="numpy", fastmath=False)
@@ -258,84 +301,155 @@ def copy_past(x, y):
     _all_is_written()
 
 
+# The forward pass, a piece at a time.
+@njit(**LOOPS)
+def _ask_ahead(like, at, source, target):
+    """Ask for what comes after byte at: a piece of source and, now and then, pages of both."""
+    _fetch_piece(like, source + at + AHEAD)
+    if at % PAGE == 0:
+        _fetch_page(source + at + PAGES_AHEAD)
+        _fetch_page(target + at + PAGES_AHEAD)
+
+
+@njit(inline="always", **LOOPS)
+def _spread(x, r, k, near, sums_c, sums_cc):
+    for i in range(PIECE):
+        c = x[r, k, i] - near
+        sums_c[i] += c
+        sums_cc[i] += c * c
+
+
+@njit(inline="always", **LOOPS)
+def _to_y(x, r, k, near, rest, scale, weight, bias, piece):
+    for i in range(PIECE):
+        piece[i] = standardize(x[r, k, i], near, rest, scale) * weight[k, i] + bias[k, i]
+
+
+@njit(inline="always", **LOOPS)
+def _statistics(sums, sums_c, sums_cc, eps, part):
+    """Return near of the row of sums, and rest and rstd of the row of the other two."""
+    number = sums.dtype.type
+    total, sum_c, sum_cc = number(0), number(0), number(0)
+    for i in range(PIECE):
+        total, sum_c, sum_cc = total + sums[i], sum_c + sums_c[i], sum_cc + sums_cc[i]
+    rest = number(sum_c * part)
+    rstd = number(1 / np.sqrt(sum_cc * part - rest * rest + eps))
+    return number(total * part), rest, rstd
+
+
 # The forward pass, past the caches.
 @njit(**LOOPS)
 def forward_past_caches(x, weight, bias, eps, y, mean, rstd, start, stop):
-    """forward_rows for large tensors. D: a multiple of PIECE; y's address: of 64 bytes."""
-    D, number = x.shape[1], x.dtype.type
-    pieces = D // PIECE
-    x_in = x.reshape(len(x), pieces, PIECE)
+    """forward_rows for large tensors. D: a multiple of PIECE; y's address: of 64 bytes.
+
+    Three rows at once: while row r is added up, row s before it is measured, and row t before
+    that is written. So memory and processor never wait for one row's sums.
+    """
+    D, number, row = x.shape[1], x.dtype.type, x[0].nbytes
+    pieces, part, turns = D // PIECE, 1 / D, 3 if row > LONG else 1
+    x_in, room = x.reshape(len(x), pieces, PIECE), _room_for_a_piece()
     weight_in, bias_in = weight.reshape(pieces, PIECE), bias.reshape(pieces, PIECE)
-    room = _room_for_a_piece()
-    piece = carray(room, (PIECE,), number)
-    ahead, part = max(x[0].nbytes, AHEAD), 1 / D
-    for r in range(start, stop):
-        total = number(0)
-        for i in range(D):
-            total += x[r, i]
-        near, sum_c, sum_cc = number(total * part), number(0), number(0)
-        for i in range(D):
-            c = x[r, i] - near
-            sum_c += c
-            sum_cc += c * c
-        rest = number(sum_c * part)
-        scale = number(1 / np.sqrt(sum_cc * part - rest * rest + eps))
-        mean[r], rstd[r] = np.float64(near) + rest, scale
+    piece, sums = carray(room, (PIECE,), number), carray(_room_for_a_piece(), (PIECE,), number)
+    sums_c = carray(_room_for_a_piece(), (PIECE,), number)
+    sums_cc = carray(_room_for_a_piece(), (PIECE,), number)
+    r, s, near, near_s, rest, scale = stop, stop, number(0), number(0), number(0), number(0)
+    for turn in range(turns * (stop - start) + 2):
+        next_r = stop if turn % turns else min(stop, start + turn // turns)
+        t, s, r, near_t, near_s = s, r, next_r, near_s, near  # stop: no row
+        for i in range(PIECE):
+            sums[i], sums_c[i], sums_cc[i] = 0, 0, 0
         for k in range(pieces):
-            at = (r * pieces + k) * piece.nbytes
-            _fetch_piece(piece.nbytes, x.ctypes.data + at + ahead)
-            for i in range(PIECE):
-                x_hat = standardize(x_in[r, k, i], near, rest, scale)
-                piece[i] = x_hat * weight_in[k, i] + bias_in[k, i]
-            _write_past(room, piece.nbytes, y.ctypes.data + at)
+            if r < stop:
+                for i in range(PIECE):
+                    sums[i] += x_in[r, k, i]
+            if s < stop:
+                _spread(x_in, s, k, near_s, sums_c, sums_cc)
+            if t < stop:
+                at = (t * pieces + k) * piece.nbytes
+                _ask_ahead(x, at, x.ctypes.data + 2 * row, y.ctypes.data)
+                _to_y(x_in, t, k, near_t, rest, scale, weight_in, bias_in, piece)
+                _write_past(room, piece.nbytes, y.ctypes.data + at)
+        near, rest, scale = _statistics(sums, sums_c, sums_cc, eps, part)
+        if s < stop:
+            mean[s], rstd[s] = np.float64(near_s) + rest, scale
     _all_is_written()
 
 
-# The first loop of the backward pass.
+# The backward pass, a piece at a time.
 @njit(inline="always", **LOOPS)
-def _first_loop(D, r, block, dy, x, near, rest, scale, weight, dweight, dbias):
-    """Return sum_h and sum_hx of row r. A constant D makes a loop of constant length."""
-    sum_h, sum_hx = x.dtype.type(0), x.dtype.type(0)
-    for i in range(D):
-        x_hat = standardize(x[r, i], near, rest, scale)
-        h = dy[r, i] * weight[i]
-        sum_h += h
-        sum_hx += h * x_hat
-        dweight[block, i] += dy[r, i] * x_hat
-        dbias[block, i] += dy[r, i]
-    return sum_h, sum_hx
+def _to_sums(arrays, r, k, statistics, sums_h, sums_hx, piece, more):
+    (dy, x, weight), (near, rest, scale) = arrays, statistics
+    for i in range(PIECE):
+        x_hat = standardize(x[r, k, i], near, rest, scale)
+        h = dy[r, k, i] * weight[k, i]
+        sums_h[i] += h
+        sums_hx[i] += h * x_hat
+        piece[i], more[i] = dy[r, k, i] * x_hat, dy[r, k, i]
+
+
+@njit(inline="always", **LOOPS)
+def _add_to(sums, block, k, piece):  # in a loop of its own: no array overlaps with a piece
+    for i in range(PIECE):
+        sums[block, k, i] += piece[i]
+
+
+@njit(inline="always", **LOOPS)
+def _to_dx(arrays, r, k, statistics, mean_h, mean_hx, piece):
+    (dy, x, weight), (near, rest, scale) = arrays, statistics
+    for i in range(PIECE):
+        x_hat = standardize(x[r, k, i], near, rest, scale)
+        piece[i] = scale * (dy[r, k, i] * weight[k, i] - mean_h - x_hat * mean_hx)
+
+
+@njit(inline="always", **LOOPS)
+def _means(sums_h, sums_hx, part):
+    number = sums_h.dtype.type
+    sum_h, sum_hx = number(0), number(0)
+    for i in range(PIECE):
+        sum_h, sum_hx = sum_h + sums_h[i], sum_hx + sums_hx[i]
+    return number(sum_h * part), number(sum_hx * part)
 
 
 # The backward pass, past the caches.
 @njit(**LOOPS)
 def backward_past_caches(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
-    """backward_rows for large tensors. D: a multiple of PIECE; dx's address: of 64 bytes."""
-    D, number = x.shape[1], x.dtype.type
-    pieces = D // PIECE
+    """backward_rows for large tensors. D: a multiple of PIECE; dx's address: of 64 bytes.
+
+    Two rows at once: while row r is added up, dx of row s before it is written.
+    """
+    number, row, zero = x.dtype.type, x[0].nbytes, x.dtype.type(0)
+    pieces, part, room = x.shape[1] // PIECE, 1 / x.shape[1], _room_for_a_piece()
     dy_in, x_in = dy.reshape(len(x), pieces, PIECE), x.reshape(len(x), pieces, PIECE)
-    weight_in, room = weight.reshape(pieces, PIECE), _room_for_a_piece()
-    piece = carray(room, (PIECE,), number)
-    ahead, part = max(x[0].nbytes, AHEAD), 1 / D
-    for r in range(start, stop):
-        near, scale, block = number(mean[r]), rstd[r], r // ROWS_A_BLOCK
-        rest = number(mean[r] - near)
-        if pieces == 1:
-            sum_h, sum_hx = _first_loop(
-                PIECE, r, block, dy, x, near, rest, scale, weight, dweight, dbias
-            )
-        else:
-            sum_h, sum_hx = _first_loop(
-                D, r, block, dy, x, near, rest, scale, weight, dweight, dbias
-            )
-        mean_h, mean_hx = number(sum_h * part), number(sum_hx * part)
+    arrays = dy_in, x_in, weight.reshape(pieces, PIECE)
+    to_weight, to_bias = (
+        dweight.reshape(len(dweight), pieces, PIECE),
+        dbias.reshape(len(dbias), pieces, PIECE),
+    )
+    piece, more = carray(room, (PIECE,), number), carray(_room_for_a_piece(), (PIECE,), number)
+    sums_h, sums_hx = (
+        carray(_room_for_a_piece(), (PIECE,), number),
+        carray(_room_for_a_piece(), (PIECE,), number),
+    )
+    of_r, mean_h, mean_hx, block = (zero, zero, zero), zero, zero, 0
+    for r in range(start, stop + 1):
+        s, of_s = r - 1, of_r
+        if r < stop:
+            near, block = number(mean[r]), r // ROWS_A_BLOCK
+            of_r = near, number(mean[r] - near), rstd[r]
+        for i in range(PIECE):
+            sums_h[i], sums_hx[i] = 0, 0
         for k in range(pieces):
-            at = (r * pieces + k) * piece.nbytes
-            _fetch_piece(piece.nbytes, dy.ctypes.data + at + ahead)
-            _fetch_piece(piece.nbytes, x.ctypes.data + at + ahead)
-            for i in range(PIECE):
-                x_hat = standardize(x_in[r, k, i], near, rest, scale)
-                piece[i] = scale * (dy_in[r, k, i] * weight_in[k, i] - mean_h - x_hat * mean_hx)
-            _write_past(room, piece.nbytes, dx.ctypes.data + at)
+            if r < stop:
+                _to_sums(arrays, r, k, of_r, sums_h, sums_hx, piece, more)
+                _add_to(to_weight, block, k, piece)
+                _add_to(to_bias, block, k, more)
+            if s >= start:
+                at = (s * pieces + k) * piece.nbytes
+                _ask_ahead(x, at, x.ctypes.data + row, dx.ctypes.data)
+                _ask_ahead(x, at, dy.ctypes.data + row, dx.ctypes.data)
+                _to_dx(arrays, s, k, of_s, mean_h, mean_hx, piece)
+                _write_past(room, piece.nbytes, dx.ctypes.data + at)
+        mean_h, mean_hx = _means(sums_h, sums_hx, part)
     _all_is_written()
 
 
@@ -383,15 +497,12 @@ def _add_up(blocks, total):
     """Write the sum of blocks (blocks, D), from the first to the last and in float64, into
     total (D,).
     """
-    sums = carray(_room_for_a_piece(), (PIECE,), np.float64)
-    for first in range(0, len(total), PIECE):
-        few = min(PIECE, len(total) - first)
-        sums[:] = 0
-        for k in range(len(blocks)):
-            for i in range(few):
-                sums[i] += blocks[k, first + i]
-        for i in range(few):
-            total[first + i] = sums[i]
+    sums = np.zeros(len(total))  # (D,) float64
+    for k in range(len(blocks)):
+        for i in range(len(total)):
+            sums[i] += blocks[k, i]
+    for i in range(len(total)):
+        total[i] = sums[i]
 
 
 # A C function of the forward pass.
@@ -594,10 +705,3 @@ def fused_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     rows = x.reshape(math.prod(x.shape[: x.dim() - len(shape)]), D).contiguous()  # (rows, D)
     parameters = weight.contiguous(), bias.contiguous(), float(eps)
     return FusedLayerNorm.apply(rows, *parameters).view(x.shape)
-
-
-# A layer with x.var, which make bench times.
-def with_var(x, weight, bias, eps=1e-5):
-    """LayerNorm over the last axis of x (..., D), with x.var."""
-    mean, var = x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)  # (..., 1) each
-    return (x - mean) / torch.sqrt(var + eps) * weight + bias  # (..., D)

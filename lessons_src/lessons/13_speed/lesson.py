@@ -70,7 +70,7 @@ for cpu, ms in evidence.timings().items():
 # %% [markdown]
 # These are the same numbers by much the same arithmetic, in many times the time, and most of that goes into carrying numbers to memory and back.
 #
-# *About 58 min, in two sittings of 32 and 26.* **You'll be able to**
+# *About 60 min, in two sittings of 33 and 28.* **You'll be able to**
 # - count what a layer carries, and say what it should cost;
 # - write LayerNorm and its gradient as compiled loops;
 # - keep the digits of a sum, also where threads share the work;
@@ -234,8 +234,11 @@ plot.figure(
 
 
 # %% tags=["export"]
-def _in_copies(functions, rounds=15):
-    """Print the median time of each function() in copies of 17 MB, if the copies agree."""
+def _in_copies(functions, moved=None, rounds=15):
+    """Print the median time of each function() in copies of 17 MB, if the copies agree.
+
+    moved: {name: gigabytes that it has to move}, to print GB/s as well.
+    """
     x, y = torch.ones(2, 4096, 1024)  # (rows, D) each
     functions = {"a copy": lambda: y.copy_(x)} | functions
     times = {name: [] for name in functions}
@@ -247,7 +250,8 @@ def _in_copies(functions, rounds=15):
     if high - low > copy / 3:
         return print("The copies differ by more than a third: the machine is busy. No verdict.")
     for name, item in times.items():
-        print(f"{name:13} {np.median(item) / copy:5.1f} copies")
+        speed = f", {1e3 * moved[name] / np.median(item):5.1f} GB/s" if moved else ""
+        print(f"{name:16} {np.median(item) / copy:5.1f} copies{speed}")
 
 
 # %% tags=["timed"]
@@ -430,7 +434,7 @@ your_forward()  # compiles
 _in_copies(theirs | {"your loops": your_forward})
 
 # %% [markdown]
-# ([Section 13.8](#13.8-The-verdict-of-the-stopwatch) has times of ours.)
+# ([Section 13.8](#13.8-The-ladder) has times of ours.)
 #
 # ## What you have now
 #
@@ -486,7 +490,7 @@ layers = {
 #
 # $$dx = r\,\bigl(h - \mathrm{mean}(h) - \hat x\;\mathrm{mean}(h\,\hat x)\bigr), \qquad d\gamma = \sum_{\text{rows}} dy\,\hat x, \qquad d\beta = \sum_{\text{rows}} dy$$
 #
-# The two means need the whole row before the first $dx$ can be written: so two loops. $d\gamma$ and $d\beta$ fit into the first. But these are sums over *rows*, of which there may be many.
+# The two means need the whole row before the first $dx$ can be written: so two loops. Of the forward pass you keep `mean[r]` and `rstd[r]`: two words a row, next to $3D$ that are moved anyway. To compute them anew would save these two, and cost two more loops. Keep $\hat x$ instead, and each entry costs a word more. $d\gamma$ and $d\beta$ fit into the first. But these are sums over *rows*, of which there may be many.
 #
 # **Predict 13.2:** twenty million rows, each with $dy = 1$. What is $d\beta$, added up one after the other in one float32?
 # - [ ] 20,000,000 :: The number itself fits into float32, but the way to it does not: which float32 is 16,777,216 + 1?
@@ -606,17 +610,22 @@ from torch.autograd import gradcheck
 from torch.autograd.function import once_differentiable
 
 
+def _run(forward_loop, ctx, x, weight, bias, eps):
+    """Run a forward loop on all rows, and keep what the backward pass needs."""
+    y, rstd = torch.empty_like(x), x.new_empty(len(x))  # (rows, D), (rows,)
+    mean = x.new_empty(len(x), dtype=torch.float64)  # (rows,)
+    arrays = [item.detach().numpy() for item in (x, weight, bias)]
+    forward_loop(*arrays, eps, y.numpy(), mean.numpy(), rstd.numpy(), 0, len(x))
+    ctx.save_for_backward(x, mean, rstd, weight)
+    return y
+
+
 class YourLoops(torch.autograd.Function):
     """YourLoops.apply(x, weight, bias, eps): x (rows, D), contiguous; weight, bias (D,)."""
 
     @staticmethod
     def forward(ctx, x, weight, bias, eps):
-        y, rstd = torch.empty_like(x), x.new_empty(len(x))  # (rows, D), (rows,)
-        mean = x.new_empty(len(x), dtype=torch.float64)  # (rows,)
-        arrays = [item.detach().numpy() for item in (x, weight, bias)]
-        forward_rows(*arrays, eps, y.numpy(), mean.numpy(), rstd.numpy(), 0, len(x))
-        ctx.save_for_backward(x, mean, rstd, weight)
-        return y
+        return _run(forward_rows, ctx, x, weight, bias, eps)
 
     @staticmethod
     @once_differentiable
@@ -698,37 +707,119 @@ plot.lines(
 )
 
 # %% [markdown]
-# On these rows of 768 numbers your gradient is the most accurate. With one number, an offset of 100,000 costs three of its seven digits. PyTorch's kernel loses more, probably because large numbers nearly cancel in it, above all $\sum h\,x$ and $\mu \sum h$.
+# On these rows of 768 numbers your gradient is the most accurate. With one number, an offset of 100,000 costs three of its seven digits. PyTorch's kernel loses more.
 #
-# ## 13.8 The verdict of the stopwatch
+# ## 13.8 The ladder
+#
+# From the seven lines to your loops and beyond there are rungs, and you can time each on your machine:
+# - `compiled`: PyTorch writes a fused loop in C++ of the seven lines, if there is a C++ compiler (the first time takes half a minute);
+# - `float64`: your loops with numbers of eight bytes;
+# - `one pass`: $\sum x$ and $\sum x^2$ in one loop, as in [lesson 3](03_epsilon.ipynb);
+# - `fused`: your loops, made ready for use ([Deeper](#Stores-past-the-caches)); and `two threads`, each with whole blocks of them.
+#
+# **Find out:** which of them are faster than your loops, and by how much? Write your guess down, then climb.
+
+# %% tags=["hide-input"]
+# Times rungs of the ladder.
+import os
+
+from fromscratch.speed import fused_layer_norm, one_pass_rows
+
+
+os.environ["KINETO_LOG_LEVEL"] = "9"  # or PyTorch's profiler, below, writes two lines of log
+
+
+class OnePass(YourLoops):
+    """The same, but the forward pass needs one loop for its statistics."""
+
+    @staticmethod
+    def forward(ctx, x, weight, bias, eps):
+        return _run(one_pass_rows, ctx, x, weight, bias, eps)
+
+
+def rung(name):
+    """Return (what runs both passes of a rung, the gigabytes that it has to move)."""
+    leaves, above, layer = inputs, dy, layers.get(name)
+    if name == "compiled":
+        layer = torch.compile(line_by_line)
+    elif name == "float64":
+        leaves, above = [item.double() for item in inputs], dy.double()
+        layer = layers["your loops"]
+    elif name == "one pass":
+        layer = lambda x, w, b: OnePass.apply(x, w, b, 1e-5)
+    elif name in ("fused", "two threads"):
+        layer = lambda x, w, b: fused_layer_norm(x, w.shape, w, b)
+    if layer is None:
+        rungs = "compiled, float64, one pass, fused, two threads"
+        raise ValueError(f"{name!r} is no rung of the ladder. There are: {rungs}.")
+
+    def run():
+        torch.set_num_threads(2 if name == "two threads" else 1)
+        _both_passes(layer, above, *leaves)
+        torch.set_num_threads(1)
+
+    run()  # compiles
+    return run, 5 * leaves[0].nbytes / 1e9
+
+
+def climb(*names):
+    """Time rungs of the ladder, between the seven lines and your loops."""
+    rungs = {name: rung(name) for name in ("seven lines", *names, "your loops")}
+    runs, moved = ({name: pair[k] for name, pair in rungs.items()} for k in (0, 1))
+    _in_copies(runs, moved)
+
 
 # %% tags=["timed"]
-both = {n: lambda layer=layer: _both_passes(layer, dy, *inputs) for n, layer in layers.items()}
-_in_copies(both)
+climb("float64", "one pass", "fused", "two threads")  # a knob: add "compiled"
 
 # %% [markdown]
-# Here are ours, for both passes: the first row of each processor says how many times as fast as `F.layer_norm` your loops are.
+# And where does the time of the seven lines go? A **profiler** writes down what ran, and how long:
 
-# %%
+# %% tags=["timed"]
+from torch.profiler import profile
+
+with profile() as seen:
+    line_by_line(*inputs)
+own = lambda operation: operation.self_cpu_time_total / operation.count / 1e3
+for operation in sorted(seen.key_averages(), key=own)[:-5:-1]:
+    print(f"{operation.key:10} {operation.count} × {own(operation):5.2f} ms")
+
+# %% [markdown]
+# Each `sub` and `mul` goes to memory and back; so do your loops, but for five operations at once. Here is our ladder, both passes in copies, for 4096 rows of 1024 numbers, and how many times the time of your loops `F.layer_norm` took at other shapes:
+
+# %% tags=["hide-input"]
+# Prints what was recorded.
+RUNGS = {
+    "seven lines": ("centered squares", 1),
+    "compiled": ("compiled", 1),
+    "float64": ("loops, float64", 1),
+    "one pass": ("loops, one pass", 1),
+    "your loops": ("fused, ordinary stores", 1),
+    "fused": ("fused", 1),
+    "two threads": ("fused", 2),
+    "F.layer_norm": ("F.layer_norm", 1),
+}
 SHAPES = [(4096, 768), (16384, 256), (65536, 64), (1024, 4096)]
-print(f"{'rows × D':30}", *(f"{f'{rows}×{D}':>10}" for rows, D in SHAPES))
 for cpu, ms in evidence.timings().items():
-    for what, slow, fast, threads in (
-        (cpu, "F.layer_norm", "fused, ordinary stores", 1),
-        ("  the same, two threads", "F.layer_norm", "fused, ordinary stores", 2),
-        ("  seven lines ÷ your loops", "centered squares", "fused, ordinary stores", 1),
-        ("  your loops, in copies", "fused, ordinary stores", "copy", 1),
-        ("  F.layer_norm, in copies", "F.layer_norm", "copy", 1),
-    ):
-        pairs = [[ms[name, threads, *shape][1] for name in (slow, fast)] for shape in SHAPES]
-        print(f"{what:30}", *(f"{one / other:10.2f}" for one, other in pairs))
+    time = lambda what, threads=1, shape=(4096, 1024), ms=ms: ms[what, threads, *shape][1]
+    print(f"{cpu}, in copies:")
+    there = {name: key for name, key in RUNGS.items() if (*key, 4096, 1024) in ms}
+    print(
+        " ", ", ".join(f"{name} {time(*key) / time('copy'):.1f}" for name, key in there.items())
+    )
+    pairs = [
+        [time(RUNGS[n][0], 1, shape) for n in ("F.layer_norm", "your loops")]
+        for shape in SHAPES
+    ]
+    ahead = (f"{rows}×{D} {a / b:.2f}" for (rows, D), (a, b) in zip(SHAPES, pairs, strict=True))
+    print("  F.layer_norm ÷ your loops:", ", ".join(ahead))
 
 # %% [markdown]
-# **With one thread, where we measured, your loops keep up with PyTorch's kernel.** The seven lines took five to eight times as long as your loops.
+# **With one thread, where we measured, your loops keep up with PyTorch's kernel.** The seven lines took five to eight times as long, and where they were compiled, twice as long. Numbers of eight bytes took twice the time or more, because they are twice as many bytes. One pass in place of two saved next to nothing: the second loop finds its row in the cache. So the digits of [13.3](#13.3-The-digits-of-a-sum) came for free.
 #
 # <details><summary>If your own numbers disagree</summary>
 #
-# Nothing need be wrong. A quotient belongs to one processor, and to what else runs on it. If the spread of the copies is small and your numbers still differ, your processor is not in our table, and both are true. `make bench` adds it. With two threads the quotients differ more. The rows for your loops were measured inside `fused_layer_norm` of [Deeper](#Threads-and-what-lies-around-the-loops), which since 22 November calls them in a shorter way.
+# Nothing need be wrong. A quotient belongs to one processor, and to what else runs on it. If the spread of the copies is small and your numbers still differ, your processor is not in our table, and both are true. `make bench` adds it. With two threads the quotients differ more. The rows for your loops were measured inside `fused_layer_norm` of [Deeper](#Threads-and-what-lies-around-the-loops).
 #
 # </details>
 #
@@ -739,9 +830,9 @@ for cpu, ms in evidence.timings().items():
 # - Sums may be reordered; $x - \text{near} - \text{rest}$ may not. Sums over rows are made in blocks, and no two threads may add to the same one.
 # - A timing is a median beside a yardstick, on one processor.
 #
-# ## Deeper (optional, 12 min)
+# ## Deeper (optional, 15 min)
 #
-# A kernel with a fault to mend, and how `fused_layer_norm` of `fromscratch` became faster than plain loops. Its code is folded.
+# A kernel with a fault to mend, and how `fused_layer_norm` of `fromscratch` became faster than plain loops.
 #
 # ### Clinic: every test passed
 #
@@ -843,20 +934,168 @@ check.mended_statistics(mended_statistics)
 #
 # </details>
 #
-# Numba has no such store, and no prefetch, so the next cells write the instructions themselves. First, a copy. How many times its time does the ordinary copy take, at the four shapes of [section 13.8](#13.8-The-verdict-of-the-stopwatch)?
+# Numba has no such store, and no prefetch. [`fromscratch/speed.py`](../lessons_src/fromscratch/speed.py) writes the instructions themselves: it is your loops, made ready for use, in some 500 lines. First, a copy. How many times its time does the ordinary copy take, at these shapes?
 
 # %% tags=["hide-input"]
-# Imports for the compiled code.
+# Compares the two copies, as recorded.
+from fromscratch.speed import copy_past
+
+ALL = [(4096, 768), (4096, 1024), (16384, 256), (65536, 64), (1024, 4096)]
+
+
+def quotients(ms, slow, fast, threads=1):
+    """How many times the time of fast slow takes in both passes, for each shape of ALL."""
+    both = lambda name, shape: ms[name, threads, *shape][1]
+    return [both(slow, shape) / both(fast, shape) for shape in ALL]
+
+
+def row_of(name, items):
+    print(f"{name:34}", *(f"{item:>10}" for item in items))
+
+
+y = torch.empty_like(x)  # (rows, D)
+copy_past(x.numpy(), y.numpy())
+print("the same numbers:", torch.equal(x, y))
+row_of("rows × D", [f"{rows}×{D}" for rows, D in ALL])
+for cpu, ms in evidence.timings().items():
+    row_of(cpu, [f"{time:.2f}" for time in quotients(ms, "copy", "copy past the caches")])
+
+# %% [markdown]
+# ### What a loop waits for
+#
+# Your loops take three to six copies. None of that is arithmetic: most of the time they wait. `fused_layer_norm` computes what they compute, a piece of 64 numbers at a time, and four changes keep it from waiting:
+#
+# 1. **It asks ahead.** With each piece it writes, it asks for the piece that comes 8 kB later. It asks for it in the second cache: the first can wait for only a few lines at once, and the loop needs these itself.
+# 2. **It asks for pages.** Before memory can be read, the processor has to find the page (4 kB) that it lies in. One line a page, 32 kB ahead, and the page is known in time.
+# 3. **Rows overlap.** Nothing of a row can be written before its last number was read. So three rows are under way at once:
+#
+# ```
+# for each piece k:
+#     add up piece k of row r            # it arrives from memory
+#     measure piece k of row r - 1       # it lies in the cache
+#     write piece k of row r - 2         # it leaves past the caches
+# ```
+#
+# 4. **It keeps 64 sums.** They stay in registers, and become one number at the end of a row. One sum for each piece would have to be finished 16 times in a row of 1024.
+#
+# **Find out:** which of the four would you leave out first? Each row below says how many times as long both passes took without one of them, on one thread.
+
+# %% tags=["hide-input"]
+# Prints what each change brings, as recorded.
+WITHOUT = {
+    "nothing asked ahead": "fused, no prefetch",
+    "asked into the first cache": "fused, first cache",
+    "no pages asked for": "fused, no pages",
+    "a row at a time": "fused, a row at a time",
+    "a sum for each piece": "fused, a sum a piece",
+}
+row_of("rows × D", [f"{rows}×{D}" for rows, D in ALL])
+for cpu, ms in evidence.timings().items():
+    if all((what, 1, *ALL[0]) in ms for what in WITHOUT.values()):
+        print(cpu)
+        for name, what in WITHOUT.items():
+            row_of(f"  {name}", [f"{item:.2f}" for item in quotients(ms, what, "fused")])
+
+# %% [markdown]
+# No change carries it alone. On rows of 1024 numbers asking ahead brought most. On rows of 64 it brought next to nothing, and what counted was that rows overlap: so short a row is over before its sums are. Rows of 4096 numbers no longer fit into the first cache three at a time, so their forward pass takes them one by one.
+#
+# ### Threads and what lies around the loops
+#
+# On small tensors most of a call lies outside the loops. So the way to them is short: one C function, which gets the addresses in one array, and a second one, which adds up the sums of the blocks. They run in the threads that PyTorch brings along, each on whole blocks of rows: a second set of threads would have to share the cores with these. Around that stands the `autograd.Function` of [section 13.7](#13.7-Your-loops-as-a-layer), with one difference beside the stores: a second derivative is computed on plain operations, by `layer_norm_backward` of [lesson 7](07_backward.ipynb).
+#
+# <details><summary>Where this was tried</summary>
+#
+# On Linux only. Where PyTorch's OpenMP library has no `GOMP_parallel` (so we expect on Windows, and have not tried macOS), one thread does all rows: the same numbers, without the gain of a second core. That finished threads "wait actively for a short time" stands in GNU's OpenMP manual, under `OMP_WAIT_POLICY`.
+#
+# </details>
+
+# %% tags=["hide-input"]
+# Compares the layer with your loops.
+leaves = [item.detach().requires_grad_() for item in (x, weight, bias)]  # 4096 x 1024: large
+outputs = layers["your loops"](*leaves), fused_layer_norm(leaves[0], 1024, *leaves[1:])
+gradients = [torch.autograd.grad(output, leaves, dy) for output in outputs]
+agree = [  # 24 bits, sums in a different order
+    bool((ours - yours).norm() < 1e-5 * yours.norm())
+    for yours, ours in (outputs, *zip(*gradients, strict=True))
+]
+print("y, dx, dweight and dbias agree with your loops:", *agree)
+
+# %% [markdown]
+# How many times the time of `fused_layer_norm` does `F.layer_norm` take, both passes, and in the geometric mean?
+
+# %% tags=["hide-input"]
+# Prints the recorded quotients.
+row_of("rows × D", [*(f"{rows}×{D}" for rows, D in ALL), "mean"])
+for cpu, ms in evidence.timings().items():
+    for threads in (1, 2):
+        ahead = quotients(ms, "F.layer_norm", "fused", threads)
+        mean = math.prod(ahead) ** (1 / len(ahead))
+        row_of(f"{cpu}, {threads} thread(s)", [f"{item:.2f}" for item in (*ahead, mean)])
+
+# %% [markdown]
+# `fused_layer_norm` stores past the caches from $2^{21}$ numbers (8.4 MB) on: about where the caches end. On a processor with other caches a different limit may be better. With two threads the memory is shared, and where it was the limit the second thread gains less.
+#
+# ### Three traps of a timing
+#
+# - **The first call** compiles. The loops of a notebook are compiled in every process anew; `fromscratch` keeps its own on disk.
+# - **Fresh memory.** When a new page of memory is first touched, the system must find and clear it: a **page fault**. Whoever allocates a large tensor in a timed loop measures that as well. (`make bench` tells the C library to keep what is freed.)
+# - **Threads on small tensors.** To hand work to a second thread and to wait for it takes time, however small the work is.
+
+
+# %% tags=["export", "hide-input"]
+# A layer with x.var, which make bench times.
+def with_var(x, weight, bias, eps=1e-5):
+    """LayerNorm over the last axis of x (..., D), with x.var."""
+    mean, var = x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)  # (..., 1) each
+    return (x - mean) / torch.sqrt(var + eps) * weight + bias  # (..., D)
+
+
+# %% [markdown]
+# ## On your own
+#
+# 1. RMSNorm needs no mean. Which loops disappear, and how many words does it still move? Write `rms_rows`, and time it: what do you gain?
+# 2. `torch.compile(line_by_line)` writes a fused loop in C++ and has it compiled. How many copies does it take?
+# 3. Keep $y$ instead of $x$ for the backward pass. Is anything won in words?
+#
+# Your layer can now do its work in one trip to memory, and keep up with PyTorch's where we measured; it still cannot be told from a faulty layer that passes the usual tests: [lesson 14](14_clinic.ipynb).
+#
+# ## Further reading
+#
+# - P. Tillet and others, the Triton tutorial [*Layer Normalization*](https://triton-lang.org/main/getting-started/tutorials/05-layer-norm.html): the same kernel on a GPU, with block sums for $d\gamma$ and $d\beta$ that are protected by locks.
+# - A. Karpathy, [*llm.c*](https://github.com/karpathy/llm.c/blob/master/dev/cuda/layernorm_forward.cu), `layernorm_forward.cu`: several kernels for one task. The fourth has the one-pass variance.
+# - S. Williams, A. Waterman & D. Patterson (2009), *Roofline: An Insightful Visual Performance Model for Multicore Architectures*: what a copy shows for LayerNorm, for any program.
+
+# %% tags=["behind"]
 import ctypes
 import functools
-from pathlib import Path
 
 from llvmlite import binding, ir
 from numba import carray, cfunc, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-# %% tags=["export", "hide-input"]
+from lessonkit.mine import layer_norm_backward, mean_and_var
+
+
+# %% tags=["export", "behind"]
+# One loop for both statistics.
+@njit(**LOOPS)
+def one_pass_rows(x, weight, bias, eps, y, mean, rstd, start, stop):
+    """forward_rows with one loop for both statistics. Its variance is wrong far from zero."""
+    D, number = x.shape[1], x.dtype.type
+    for r in range(start, stop):
+        total, squares = number(0), number(0)
+        for i in range(D):
+            total += x[r, i]
+            squares += x[r, i] * x[r, i]
+        mean[r] = total / D
+        near = number(mean[r])
+        rstd[r] = 1 / np.sqrt(squares / D - near * near + eps)
+        for i in range(D):
+            y[r, i] = standardize(x[r, i], near, number(0), rstd[r]) * weight[i] + bias[i]
+
+
+# %% tags=["export", "behind"]
 # Memory for a piece of 64 numbers.
 PIECE = 64  # numbers: whole cache lines, in float32 and in float64
 
@@ -883,8 +1122,8 @@ def _room_for_a_piece(typing):
     return types.voidptr(), code
 
 
-# %% tags=["export", "hide-input"]
-# Three instructions that Numba lacks.
+# %% tags=["export", "behind"]
+# Two instructions that Numba lacks.
 @intrinsic
 def _move_past(typing, room, offset, address):
     """Copy the 32 bytes at room + offset to an address, a multiple of 32, past the caches."""
@@ -912,33 +1151,49 @@ def _all_is_written(typing):
     return types.void(), code
 
 
-@intrinsic
-def _fetch(typing, address):
-    """Ask for the cache line at an address, and do not wait. Any address will do, also one
-    where no array is.
+# %% tags=["export", "behind"]
+# Two more: what asks for memory ahead.
+def _ask(builder, address, cache):
+    """Ask for the cache line at an address, into cache 1 or 2, and do not wait. Any address
+    will do, also one where no array is.
     """
+    number = ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    there = builder.inttoptr(address, cgutils.voidptr_t)
+    read, data = number(0), number(1)
+    builder.call(prefetch, [there, read, number(4 - cache), data])
+
+
+@intrinsic
+def _fetch_page(typing, address):
+    """Ask for one line: with it comes the place of its page, of 64 lines, in the memory."""
 
     def code(context, builder, _, items):
-        number = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
-        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        read, keep, data = number(0), number(3), number(1)  # to be read; into all caches; data
-        there = builder.inttoptr(items[0], cgutils.voidptr_t)
-        builder.call(prefetch, [there, read, keep, data])
+        _ask(builder, items[0], cache=1)
         return context.get_dummy_value()
 
     return types.void(types.int64), code
 
 
-# %% tags=["export", "hide-input"]
+@intrinsic
+def _fetch_piece(typing, like, address):
+    """Ask for PIECE numbers of the dtype of like."""
+
+    def code(context, builder, _, items):
+        for offset in range(0, PIECE * like.dtype.bitwidth // 8, 64):
+            line = builder.add(items[1], ir.IntType(64)(offset))
+            _ask(builder, line, cache=2)
+        return context.get_dummy_value()
+
+    return types.void(like, types.int64), code
+
+
+# %% tags=["export", "behind"]
 # Asks ahead, and copies past the caches.
-AHEAD = 2**13  # bytes: how far the loops ask ahead, and at least a row
-
-
-@njit(nogil=True, error_model="numpy", fastmath=False)
-def _fetch_piece(size, address):
-    for offset in range(0, size, 64):
-        _fetch(address + offset)
+AHEAD, PAGES_AHEAD = 2**13, 2**15  # bytes: how far the loops ask ahead, for lines and for pages
+PAGE = 2**12  # bytes
+LONG = 2**12  # bytes: longer rows go through the forward pass alone
 
 
 @njit(nogil=True, error_model="numpy", fastmath=False)
@@ -965,122 +1220,163 @@ def copy_past(x, y):
     _all_is_written()
 
 
-# %% tags=["hide-input"]
-# Compares the two copies, as recorded.
-def quotients(ms, slow, fast, threads=1):
-    """How many times the time of fast slow takes in both passes, for each of SHAPES."""
-    both = lambda name, shape: ms[name, threads, *shape][1]
-    return [both(slow, shape) / both(fast, shape) for shape in SHAPES]
+# %% tags=["export", "behind"]
+# The forward pass, a piece at a time.
+@njit(**LOOPS)
+def _ask_ahead(like, at, source, target):
+    """Ask for what comes after byte at: a piece of source and, now and then, pages of both."""
+    _fetch_piece(like, source + at + AHEAD)
+    if at % PAGE == 0:
+        _fetch_page(source + at + PAGES_AHEAD)
+        _fetch_page(target + at + PAGES_AHEAD)
 
 
-y = torch.empty_like(x)  # (rows, D)
-copy_past(x.numpy(), y.numpy())
-print("the same numbers:", torch.equal(x, y))
-for cpu, ms in evidence.timings().items():
-    times = quotients(ms, "copy", "copy past the caches")
-    print(f"{cpu}:", *(f"{time:.2f}" for time in times))
-
-# %% [markdown]
-# And both passes for large tensors. They compute what your loops compute; each piece of 64 numbers is stored past the caches, and with it they ask for the piece that comes 8 kB, or at least a row, later.
+@njit(inline="always", **LOOPS)
+def _spread(x, r, k, near, sums_c, sums_cc):
+    for i in range(PIECE):
+        c = x[r, k, i] - near
+        sums_c[i] += c
+        sums_cc[i] += c * c
 
 
-# %% tags=["export", "hide-input"]
+@njit(inline="always", **LOOPS)
+def _to_y(x, r, k, near, rest, scale, weight, bias, piece):
+    for i in range(PIECE):
+        piece[i] = standardize(x[r, k, i], near, rest, scale) * weight[k, i] + bias[k, i]
+
+
+@njit(inline="always", **LOOPS)
+def _statistics(sums, sums_c, sums_cc, eps, part):
+    """Return near of the row of sums, and rest and rstd of the row of the other two."""
+    number = sums.dtype.type
+    total, sum_c, sum_cc = number(0), number(0), number(0)
+    for i in range(PIECE):
+        total, sum_c, sum_cc = total + sums[i], sum_c + sums_c[i], sum_cc + sums_cc[i]
+    rest = number(sum_c * part)
+    rstd = number(1 / np.sqrt(sum_cc * part - rest * rest + eps))
+    return number(total * part), rest, rstd
+
+
+# %% tags=["export", "behind"]
 # The forward pass, past the caches.
 @njit(**LOOPS)
 def forward_past_caches(x, weight, bias, eps, y, mean, rstd, start, stop):
-    """forward_rows for large tensors. D: a multiple of PIECE; y's address: of 64 bytes."""
-    D, number = x.shape[1], x.dtype.type
-    pieces = D // PIECE
-    x_in = x.reshape(len(x), pieces, PIECE)
+    """forward_rows for large tensors. D: a multiple of PIECE; y's address: of 64 bytes.
+
+    Three rows at once: while row r is added up, row s before it is measured, and row t before
+    that is written. So memory and processor never wait for one row's sums.
+    """
+    D, number, row = x.shape[1], x.dtype.type, x[0].nbytes
+    pieces, part, turns = D // PIECE, 1 / D, 3 if row > LONG else 1
+    x_in, room = x.reshape(len(x), pieces, PIECE), _room_for_a_piece()
     weight_in, bias_in = weight.reshape(pieces, PIECE), bias.reshape(pieces, PIECE)
-    room = _room_for_a_piece()
-    piece = carray(room, (PIECE,), number)
-    ahead, part = max(x[0].nbytes, AHEAD), 1 / D
-    for r in range(start, stop):
-        total = number(0)
-        for i in range(D):
-            total += x[r, i]
-        near, sum_c, sum_cc = number(total * part), number(0), number(0)
-        for i in range(D):
-            c = x[r, i] - near
-            sum_c += c
-            sum_cc += c * c
-        rest = number(sum_c * part)
-        scale = number(1 / np.sqrt(sum_cc * part - rest * rest + eps))
-        mean[r], rstd[r] = np.float64(near) + rest, scale
+    piece, sums = carray(room, (PIECE,), number), carray(_room_for_a_piece(), (PIECE,), number)
+    sums_c = carray(_room_for_a_piece(), (PIECE,), number)
+    sums_cc = carray(_room_for_a_piece(), (PIECE,), number)
+    r, s, near, near_s, rest, scale = stop, stop, number(0), number(0), number(0), number(0)
+    for turn in range(turns * (stop - start) + 2):
+        next_r = stop if turn % turns else min(stop, start + turn // turns)
+        t, s, r, near_t, near_s = s, r, next_r, near_s, near  # stop: no row
+        for i in range(PIECE):
+            sums[i], sums_c[i], sums_cc[i] = 0, 0, 0
         for k in range(pieces):
-            at = (r * pieces + k) * piece.nbytes
-            _fetch_piece(piece.nbytes, x.ctypes.data + at + ahead)
-            for i in range(PIECE):
-                x_hat = standardize(x_in[r, k, i], near, rest, scale)
-                piece[i] = x_hat * weight_in[k, i] + bias_in[k, i]
-            _write_past(room, piece.nbytes, y.ctypes.data + at)
+            if r < stop:
+                for i in range(PIECE):
+                    sums[i] += x_in[r, k, i]
+            if s < stop:
+                _spread(x_in, s, k, near_s, sums_c, sums_cc)
+            if t < stop:
+                at = (t * pieces + k) * piece.nbytes
+                _ask_ahead(x, at, x.ctypes.data + 2 * row, y.ctypes.data)
+                _to_y(x_in, t, k, near_t, rest, scale, weight_in, bias_in, piece)
+                _write_past(room, piece.nbytes, y.ctypes.data + at)
+        near, rest, scale = _statistics(sums, sums_c, sums_cc, eps, part)
+        if s < stop:
+            mean[s], rstd[s] = np.float64(near_s) + rest, scale
     _all_is_written()
 
 
-# %% tags=["export", "hide-input"]
-# The first loop of the backward pass.
+# %% tags=["export", "behind"]
+# The backward pass, a piece at a time.
 @njit(inline="always", **LOOPS)
-def _first_loop(D, r, block, dy, x, near, rest, scale, weight, dweight, dbias):
-    """Return sum_h and sum_hx of row r. A constant D makes a loop of constant length."""
-    sum_h, sum_hx = x.dtype.type(0), x.dtype.type(0)
-    for i in range(D):
-        x_hat = standardize(x[r, i], near, rest, scale)
-        h = dy[r, i] * weight[i]
-        sum_h += h
-        sum_hx += h * x_hat
-        dweight[block, i] += dy[r, i] * x_hat
-        dbias[block, i] += dy[r, i]
-    return sum_h, sum_hx
+def _to_sums(arrays, r, k, statistics, sums_h, sums_hx, piece, more):
+    (dy, x, weight), (near, rest, scale) = arrays, statistics
+    for i in range(PIECE):
+        x_hat = standardize(x[r, k, i], near, rest, scale)
+        h = dy[r, k, i] * weight[k, i]
+        sums_h[i] += h
+        sums_hx[i] += h * x_hat
+        piece[i], more[i] = dy[r, k, i] * x_hat, dy[r, k, i]
 
 
-# %% tags=["export", "hide-input"]
+@njit(inline="always", **LOOPS)
+def _add_to(sums, block, k, piece):  # in a loop of its own: no array overlaps with a piece
+    for i in range(PIECE):
+        sums[block, k, i] += piece[i]
+
+
+@njit(inline="always", **LOOPS)
+def _to_dx(arrays, r, k, statistics, mean_h, mean_hx, piece):
+    (dy, x, weight), (near, rest, scale) = arrays, statistics
+    for i in range(PIECE):
+        x_hat = standardize(x[r, k, i], near, rest, scale)
+        piece[i] = scale * (dy[r, k, i] * weight[k, i] - mean_h - x_hat * mean_hx)
+
+
+@njit(inline="always", **LOOPS)
+def _means(sums_h, sums_hx, part):
+    number = sums_h.dtype.type
+    sum_h, sum_hx = number(0), number(0)
+    for i in range(PIECE):
+        sum_h, sum_hx = sum_h + sums_h[i], sum_hx + sums_hx[i]
+    return number(sum_h * part), number(sum_hx * part)
+
+
+# %% tags=["export", "behind"]
 # The backward pass, past the caches.
 @njit(**LOOPS)
 def backward_past_caches(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
-    """backward_rows for large tensors. D: a multiple of PIECE; dx's address: of 64 bytes."""
-    D, number = x.shape[1], x.dtype.type
-    pieces = D // PIECE
+    """backward_rows for large tensors. D: a multiple of PIECE; dx's address: of 64 bytes.
+
+    Two rows at once: while row r is added up, dx of row s before it is written.
+    """
+    number, row, zero = x.dtype.type, x[0].nbytes, x.dtype.type(0)
+    pieces, part, room = x.shape[1] // PIECE, 1 / x.shape[1], _room_for_a_piece()
     dy_in, x_in = dy.reshape(len(x), pieces, PIECE), x.reshape(len(x), pieces, PIECE)
-    weight_in, room = weight.reshape(pieces, PIECE), _room_for_a_piece()
-    piece = carray(room, (PIECE,), number)
-    ahead, part = max(x[0].nbytes, AHEAD), 1 / D
-    for r in range(start, stop):
-        near, scale, block = number(mean[r]), rstd[r], r // ROWS_A_BLOCK
-        rest = number(mean[r] - near)
-        if pieces == 1:
-            sum_h, sum_hx = _first_loop(
-                PIECE, r, block, dy, x, near, rest, scale, weight, dweight, dbias
-            )
-        else:
-            sum_h, sum_hx = _first_loop(
-                D, r, block, dy, x, near, rest, scale, weight, dweight, dbias
-            )
-        mean_h, mean_hx = number(sum_h * part), number(sum_hx * part)
+    arrays = dy_in, x_in, weight.reshape(pieces, PIECE)
+    to_weight, to_bias = (
+        dweight.reshape(len(dweight), pieces, PIECE),
+        dbias.reshape(len(dbias), pieces, PIECE),
+    )
+    piece, more = carray(room, (PIECE,), number), carray(_room_for_a_piece(), (PIECE,), number)
+    sums_h, sums_hx = (
+        carray(_room_for_a_piece(), (PIECE,), number),
+        carray(_room_for_a_piece(), (PIECE,), number),
+    )
+    of_r, mean_h, mean_hx, block = (zero, zero, zero), zero, zero, 0
+    for r in range(start, stop + 1):
+        s, of_s = r - 1, of_r
+        if r < stop:
+            near, block = number(mean[r]), r // ROWS_A_BLOCK
+            of_r = near, number(mean[r] - near), rstd[r]
+        for i in range(PIECE):
+            sums_h[i], sums_hx[i] = 0, 0
         for k in range(pieces):
-            at = (r * pieces + k) * piece.nbytes
-            _fetch_piece(piece.nbytes, dy.ctypes.data + at + ahead)
-            _fetch_piece(piece.nbytes, x.ctypes.data + at + ahead)
-            for i in range(PIECE):
-                x_hat = standardize(x_in[r, k, i], near, rest, scale)
-                piece[i] = scale * (dy_in[r, k, i] * weight_in[k, i] - mean_h - x_hat * mean_hx)
-            _write_past(room, piece.nbytes, dx.ctypes.data + at)
+            if r < stop:
+                _to_sums(arrays, r, k, of_r, sums_h, sums_hx, piece, more)
+                _add_to(to_weight, block, k, piece)
+                _add_to(to_bias, block, k, more)
+            if s >= start:
+                at = (s * pieces + k) * piece.nbytes
+                _ask_ahead(x, at, x.ctypes.data + row, dx.ctypes.data)
+                _ask_ahead(x, at, dy.ctypes.data + row, dx.ctypes.data)
+                _to_dx(arrays, s, k, of_s, mean_h, mean_hx, piece)
+                _write_past(room, piece.nbytes, dx.ctypes.data + at)
+        mean_h, mean_hx = _means(sums_h, sums_hx, part)
     _all_is_written()
 
 
-# %% [markdown]
-# ### Threads and what lies around the loops
-#
-# On small tensors most of a call lies outside the loops. So the way to them is short: one C function, which gets the addresses in one array, and a second one, which adds up the sums of the blocks. They run in the threads that PyTorch brings along, each on whole blocks of rows: a second set of threads would have to share the cores with these.
-#
-# <details><summary>Where this was tried</summary>
-#
-# On Linux only. Where PyTorch's OpenMP library has no `GOMP_parallel` (so we expect on Windows, and have not tried macOS), one thread does all rows: the same numbers, without the gain of a second core. That finished threads "wait actively for a short time" stands in GNU's OpenMP manual, under `OMP_WAIT_POLICY`.
-#
-# </details>
-
-
-# %% tags=["export", "hide-input"]
+# %% tags=["export", "behind"]
 # Finds the threads of PyTorch.
 def _torchs_openmp():
     """Return GOMP_parallel of the OpenMP library that torch uses, or None."""
@@ -1119,25 +1415,22 @@ _my_rows = njit(nogil=True, error_model="numpy", fastmath=False)(
 )
 
 
-# %% tags=["export", "hide-input"]
+# %% tags=["export", "behind"]
 # Adds up the sums of all blocks.
 @njit(nogil=True, error_model="numpy", fastmath=False)
 def _add_up(blocks, total):
     """Write the sum of blocks (blocks, D), from the first to the last and in float64, into
     total (D,).
     """
-    sums = carray(_room_for_a_piece(), (PIECE,), np.float64)
-    for first in range(0, len(total), PIECE):
-        few = min(PIECE, len(total) - first)
-        sums[:] = 0
-        for k in range(len(blocks)):
-            for i in range(few):
-                sums[i] += blocks[k, first + i]
-        for i in range(few):
-            total[first + i] = sums[i]
+    sums = np.zeros(len(total))  # (D,) float64
+    for k in range(len(blocks)):
+        for i in range(len(total)):
+            sums[i] += blocks[k, i]
+    for i in range(len(total)):
+        total[i] = sums[i]
 
 
-# %% tags=["export", "hide-input"]
+# %% tags=["export", "behind"]
 # A C function of the forward pass.
 def _forward_for_c(past, number):
     """Return what a C function of the forward pass does; past: with stores past the caches."""
@@ -1164,7 +1457,7 @@ def _forward_for_c(past, number):
     return forward
 
 
-# %% tags=["export", "hide-input"]
+# %% tags=["export", "behind"]
 # A C function of the backward pass.
 def _backward_for_c(past, number):
     """The same for the backward pass. The sums of each thread's blocks begin with 0."""
@@ -1195,7 +1488,7 @@ def _backward_for_c(past, number):
     return backward
 
 
-# %% tags=["export", "hide-input"]
+# %% tags=["export", "behind"]
 # Adds them up from C, and compiles.
 def _sums_for_c(number):
     """What a C function does after the backward pass: add up the sums of all blocks."""
@@ -1218,7 +1511,7 @@ def _for_c(make, *arguments):
     return compiled.address, function, compiled
 
 
-# %% tags=["export", "hide-input"]
+# %% tags=["export", "behind"]
 # Runs a kernel on all rows.
 def on_rows(kernel, rows, *arguments):
     """Run a kernel, one of the four above, on all rows, in as many threads as torch uses.
@@ -1249,14 +1542,7 @@ def on_rows(kernel, rows, *arguments):
         _for_c(_sums_for_c, number)[1](packed)
 
 
-# %% [markdown]
-# Around that, the `autograd.Function` of [section 13.7](#13.7-Your-loops-as-a-layer) with two differences: large tensors are stored past the caches, and a second derivative is computed on plain operations, by `layer_norm_backward` of [lesson 7](07_backward.ipynb).
-
-# %% tags=["hide-input"]
-# Imports what you built in lessons 7 and 2.
-from lessonkit.mine import layer_norm_backward, mean_and_var
-
-# %% tags=["export", "hide-input"]
+# %% tags=["export", "behind"]
 # The layer: an autograd.Function.
 LARGE = 2**21  # numbers: 8.4 MB in float32
 
@@ -1299,7 +1585,7 @@ class FusedLayerNorm(torch.autograd.Function):
         return dx, dweight, dbias, None
 
 
-# %% tags=["export", "hide-input"]
+# %% tags=["export", "behind"]
 # What the layer refuses.
 def _refuse(x, shape, weight, bias):
     if x.dtype not in (torch.float32, torch.float64):
@@ -1328,7 +1614,7 @@ def _refuse(x, shape, weight, bias):
             )
 
 
-# %% tags=["export", "hide-input"]
+# %% tags=["export", "behind"]
 # The layer: a function like F.layer_norm.
 def fused_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     """F.layer_norm for float32 and float64 tensors on the CPU, as compiled loops.
@@ -1351,65 +1637,3 @@ def fused_layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     rows = x.reshape(math.prod(x.shape[: x.dim() - len(shape)]), D).contiguous()  # (rows, D)
     parameters = weight.contiguous(), bias.contiguous(), float(eps)
     return FusedLayerNorm.apply(rows, *parameters).view(x.shape)
-
-
-# %% tags=["hide-input"]
-# Compares the layer with your loops.
-leaves = [item.detach().requires_grad_() for item in (x, weight, bias)]  # 4096 x 1024: large
-outputs = layers["your loops"](*leaves), fused_layer_norm(leaves[0], 1024, *leaves[1:])
-gradients = [torch.autograd.grad(output, leaves, dy) for output in outputs]
-agree = [  # 24 bits, sums in a different order
-    bool((ours - yours).norm() < 1e-5 * yours.norm())
-    for yours, ours in (outputs, *zip(*gradients, strict=True))
-]
-print("y, dx, dweight and dbias agree with your loops:", *agree)
-
-# %% [markdown]
-# How many times the time of `fused_layer_norm` does `F.layer_norm` take, both passes, at the four shapes, and in the geometric mean?
-
-# %% tags=["hide-input"]
-# Prints the recorded quotients.
-for cpu, ms in evidence.timings().items():
-    for threads in (1, 2):
-        ahead = quotients(ms, "F.layer_norm", "fused", threads)
-        print(f"{cpu}, {threads} thread(s):", *(f"{item:.2f}" for item in ahead), end="; mean ")
-        print(f"{math.prod(ahead) ** (1 / len(ahead)):.2f}")
-
-# %% [markdown]
-# <details><summary>Which edition was timed</summary>
-#
-# The rows of 21 November are of a first edition of these loops, which did not ask ahead. All rows are older than the sums over blocks in float64, which touch two numbers for every 64 of $x$. What asking ahead brings, `make bench` times as well.
-#
-# </details>
-#
-# `fused_layer_norm` stores past the caches from $2^{21}$ numbers (8.4 MB) on: about where the caches end. On a processor with other caches a different limit may be better.
-#
-# ### Three traps of a timing
-#
-# - **The first call** compiles. The loops of a notebook are compiled in every process anew; `fromscratch` keeps its own on disk.
-# - **Fresh memory.** When a new page of memory is first touched, the system must find and clear it: a **page fault**. Whoever allocates a large tensor in a timed loop measures that as well. (`make bench` tells the C library to keep what is freed.)
-# - **Threads on small tensors.** To hand work to a second thread and to wait for it takes time, however small the work is.
-
-
-# %% tags=["export", "hide-input"]
-# A layer with x.var, which make bench times.
-def with_var(x, weight, bias, eps=1e-5):
-    """LayerNorm over the last axis of x (..., D), with x.var."""
-    mean, var = x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)  # (..., 1) each
-    return (x - mean) / torch.sqrt(var + eps) * weight + bias  # (..., D)
-
-
-# %% [markdown]
-# ## On your own
-#
-# 1. RMSNorm needs no mean. Which loops disappear, and how many words does it still move? Write `rms_rows`, and time it: what do you gain?
-# 2. `torch.compile(line_by_line)` writes a fused loop in C++ and has it compiled. How many copies does it take?
-# 3. Keep $y$ instead of $x$ for the backward pass. Is anything won in words?
-#
-# Your layer can now do its work in one trip to memory, and keep up with PyTorch's where we measured; it still cannot be told from a faulty layer that passes the usual tests: [lesson 14](14_clinic.ipynb).
-#
-# ## Further reading
-#
-# - P. Tillet and others, the Triton tutorial [*Layer Normalization*](https://triton-lang.org/main/getting-started/tutorials/05-layer-norm.html): the same kernel on a GPU, with block sums for $d\gamma$ and $d\beta$ that are protected by locks.
-# - A. Karpathy, [*llm.c*](https://github.com/karpathy/llm.c/blob/master/dev/cuda/layernorm_forward.cu), `layernorm_forward.cu`: several kernels for one task. The fourth has the one-pass variance.
-# - S. Williams, A. Waterman & D. Patterson (2009), *Roofline: An Insightful Visual Performance Model for Multicore Architectures*: what a copy shows for LayerNorm, for any program.
