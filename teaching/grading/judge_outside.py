@@ -15,6 +15,7 @@ import io
 import json
 import os
 import random
+import re
 import types
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle
@@ -31,7 +32,9 @@ from teaching.grading.in_jail.plain_data import Malformed, decode
 
 MOST = 64 << 20  # bytes of a message that comes out of a jail
 LONGEST = 4000  # characters of a message
+READING = 5  # seconds of computing that a message may take to be read
 ERRORS = {TypeError, ValueError, AttributeError, IndexError, KeyError, OverflowError, ZeroDivisionError}
+WATCHES = re.compile(r"torch\.overrides|\b_C\b|DisableTorchFunction|function_mode|lessonkit\.check\.|^gc\.|_getframe")
 LABEL = "this input"  # a probe's own label may tell what is right
 cloudpickle = functions.load_cloudpickle()
 
@@ -78,7 +81,7 @@ class Jailed:
     def __init__(self, channel):
         self.channel = channel
         self.outside = []  # functions that the answer may call, see Writer
-        self.examined = []  # (probe, what was seen): the answer was given such a function to examine
+        self.examined = []  # (probe, what was seen, hidden): what is asked again, see _again
 
     def ask(self, request, hidden=()):
         """Return the observer's reply; Ended if there is none, Malformed if it is none."""
@@ -90,7 +93,8 @@ class Jailed:
                 message = self.channel.recv_bytes(MOST)
             except (EOFError, OSError) as error:
                 raise Ended from error
-            reply = decode(message)
+            with limits.within(READING, Malformed("it takes too long to read")):
+                reply = decode(message)
             if type(reply) is not dict:
                 raise Malformed("no reply")
             if "call" not in reply:
@@ -144,19 +148,9 @@ class Jailed:
         seen = reply.get("seen")
         if type(seen) is not dict or any(type(what) is not str for what in seen):
             raise Malformed("no observation")
-        if len(self.outside) > before:
-            self.examined.append((probe, seen))
+        if len(self.outside) > before or probe.anew:
+            self.examined.append((probe, seen, hidden))
         return seen
-
-    def look_again(self, answer):
-        """Ask an answer again about what it has examined, in an order that nobody knows; NotYet if it counts its calls.
-
-        What it says then is a word or a few numbers: a list of these, in the order of the check, is no answer.
-        """
-        for probe, before in random.SystemRandom().sample(self.examined, len(self.examined)):
-            reads = probe.reads or dict
-            if reads(answer.seen(probe)) != reads(before):
-                raise NotYet(f"Not yet. On {probe.label}: it says something else when it is asked again.")
 
 
 def _gradients(result, args, arriving):
@@ -166,10 +160,15 @@ def _gradients(result, args, arriving):
     return [next(gradients) if any(item is leaf for leaf in leaves) else None for item in args]
 
 
-def judge(request, channel):
-    """Return what becomes of the answers of one exercise: {"verdict", "message", "passed", "remarks"}."""
+def judge(request, channel, examined):
+    """Return what becomes of the answers of one exercise: {"verdict", "message", "passed", "remarks", "again"}.
+
+    examined: {number of a check: what is to be asked of its answer again, in another jail}. Is there any, then a right
+    answer's reply says "again", and the next request, which is the same but for "again", asks it.
+    """
     by_value(request["lesson"])
     jailed = Jailed(channel)
+    judge_one = functools.partial(_again if request.get("again") else _judged, examined)
     nothing = {"verdict": "stopped", "message": "", "passed": 0, "remarks": []}
     checks, expressions = zip(*request["checks"], strict=True)
     asked = {key: request[key] for key in ("number", "context", "cells", "seconds")}
@@ -177,7 +176,7 @@ def judge(request, channel):
         answers, why = jailed.run(asked | {"expressions": expressions})
         if why:
             return nothing | why
-        judged = [_judged(name, answer, jailed) for name, answer in zip(checks, answers, strict=True)]
+        judged = [judge_one(at, *one, jailed) for at, one in enumerate(zip(checks, answers, strict=True))]
     except Leak as error:
         return nothing | {"verdict": "failed", "message": f"{error} would be in sight of the answer"}
     except Ended:
@@ -193,16 +192,34 @@ def judge(request, channel):
         "message": "\n\n".join(text for _, text in judged if text)[:LONGEST],
         "passed": len(passed),
         "remarks": [*map(put_back.format, jailed.changes), *named(request["cells"], by_hand)],
+        "again": not request.get("again") and any(examined.values()),
     }
 
 
-def _judged(name, answer, jailed):
+def _again(examined, at, name, answer, jailed):
+    """Return (verdict, what is said) of an answer that is asked again, in an order and on numbers that nobody knows.
+
+    It runs in a jail of its own, so nothing of the first time is there: neither how often it was called, nor what it
+    was given. What it says then is a word or a few numbers: a list of these is no answer.
+    """
+    chance = random.SystemRandom()
+    try:
+        for probe, before, hidden in chance.sample(examined[at], len(examined[at])):
+            asked, answer.hidden = probe.anew(chance.randrange(2**31)) if probe.anew else probe, hidden
+            if (asked.reads or dict)(answer.seen(asked)) != (probe.reads or dict)(before):
+                return "not yet", f"Not yet. On {probe.label}: it says something else when it is asked again."
+    except NotYet as error:
+        return "not yet", str(error)
+    return "right", ""
+
+
+def _judged(examined, at, name, answer, jailed):
     """Return (verdict, what is said of it) of one check on one answer."""
     jailed.examined.clear()
     try:
         with collecting() as lines:
             check.plain(name)(answer)
-        jailed.look_again(answer)
+        examined[at] = list(jailed.examined)
     except NotYet as error:
         return "not yet", str(error)
     except YourTurn:
@@ -215,21 +232,40 @@ def _judged(name, answer, jailed):
 
 
 def named(cells, by_hand):
-    """Return a remark in a list if cells name functions of PyTorch's that the exercise is there to build, else []."""
+    """Return remarks if cells name functions of PyTorch's that the exercise is there to build, or what watches it.
+
+    Names count that are read from something, imported under whatever name, or asked for by getattr.
+    """
     plain = {name.replace("_", "").lower() for name in by_hand}
-    names = {}
+    built, watches = {}, {}
     for text in cells:
         with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-            for node in ast.walk(ast.parse(text)):
-                name = node.attr if isinstance(node, ast.Attribute) else ""
+            for of, name in _named(ast.parse(text)):
+                if of in ("self", "cls"):
+                    continue
                 if name.replace("_", "").lower().removeprefix("native") in plain:
-                    of = getattr(node.value, "id", "") or getattr(node.value, "attr", "…")
-                    names |= {f"{of}.{name}": None} if of not in ("self", "cls") else {}
-    return (
-        [f"names {', '.join(names)}, which this exercise is there to build; no check has seen it called"]
-        if names
-        else []
-    )
+                    built[f"{of}.{name}"] = None
+                if WATCHES.search(f"{of}.{name}"):
+                    watches[f"{of}.{name}"] = None
+    told = {
+        "which this exercise is there to build; no check has seen it called": built,
+        "with which an answer can hide from what observes it": watches,
+    }
+    return [f"names {', '.join(names)}, {why}" for why, names in told.items() if names]
+
+
+def _named(tree):
+    """Yield (what it is taken from, name) for each name of a program that is taken from something."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            yield getattr(node.value, "id", "") or getattr(node.value, "attr", "…"), node.attr
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.module or "", alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (("", alias.name) for alias in node.names)
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "getattr" and len(node.args) > 1:
+            if isinstance(node.args[1], ast.Constant) and isinstance(node.args[1].value, str):
+                yield ast.unparse(node.args[0])[:40], node.args[1].value
 
 
 def by_value(lesson):
@@ -245,10 +281,12 @@ def main():
     grader = Connection(os.dup(0))
     limits.apply(json.loads(grader.recv_bytes()))
     grader.send_bytes(b"ready")
+    examined = {}
     while True:
         request = json.loads(grader.recv_bytes())
+        examined = examined if request.get("again") else {}
         with Connection(recv_handle(grader)) as jail:
-            reply = judge(request, jail)
+            reply = judge(request, jail, examined)
         grader.send_bytes(json.dumps(reply).encode())
 
 

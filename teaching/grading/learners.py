@@ -28,12 +28,14 @@ def handed_in(folder, lesson):
     A learner is a file (NAME.ipynb, NAME_ and the lesson's stem) or a folder with notebooks anywhere in it.
     """
     handed = {}
-    for path in sorted(folder.glob("*")):
+    for path in sorted(folder.glob("*"), key=lambda path: (bool(COPY.search(path.stem)), path)):  # copies come last
         if path.name.startswith((".", "__")) or path.is_symlink() or not (path.is_dir() or path.suffix == ".ipynb"):
             continue
         submitted = _whatever_is_in(path, lesson) if path.is_dir() else _from_file(path, lesson)
-        if submitted.learner in handed:
-            remark = f"this is a second submission called {submitted.learner}; each has a row and a page"
+        if first := handed.get(submitted.learner):
+            remark = f"there are two submissions called {first.learner}, each with a row and a page: {{}}"
+            remark = remark.format(" and ".join(printable(one.name) for one in (first.path, path) if one))
+            handed[first.learner] = replace(first, remarks=(*first.remarks, remark))
             submitted = replace(submitted, learner=printable(path.name), remarks=(*submitted.remarks, remark))
         handed[submitted.learner] = submitted
     if not handed:

@@ -149,8 +149,10 @@ def _answer(lesson, exercise, notebook_cells, own):
     helpers = _helpers(lesson, exercise, text, others)
     if helpers:
         bound = sorted(set().union(*(helper.binds for helper in helpers)))
-        answer.remarks.append(f"own definitions used too: {', '.join(bound)}")
+        answer.remarks.append(f"own definitions used too: {', '.join(bound)[:500]}")
     answer.cells = [*(helper.text for helper in helpers), text]
+    if (size := sum(map(len, answer.cells))) > LONGEST:
+        answer.cells = [f"raise ValueError('this answer has {size:,} characters, at most {LONGEST:,} are graded')"]
     answer.reads = set().union(*map(_reads, answer.cells))
     return answer
 

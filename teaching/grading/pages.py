@@ -5,6 +5,7 @@ import re
 from html import escape
 from pathlib import Path
 
+LONGEST = 100_000  # characters of an answer
 SAYS = {
     "right": "Right",
     "partly": "Partly right",
@@ -31,7 +32,7 @@ def name(learner):
     plain = re.sub(r"[^\w.-]+", "_", learner).strip(".")[:80]
     if plain == learner:
         return f"{plain}.html"
-    return f"{plain}-{hashlib.sha256(learner.encode()).hexdigest()[:6]}.html"
+    return f"{plain}~{hashlib.sha256(learner.encode()).hexdigest()[:32]}.html"  # no plain name has a ~
 
 
 def total(result):
@@ -60,7 +61,7 @@ def _part(mark, exercise):
         lines.append(f'<p class="message">{escape(mark.message)}</p>')
     lines += map(_sentence, mark.remarks)
     if mark.cells and mark.verdict != "waits":
-        code = escape("\n\n".join(mark.cells))
+        code = escape("\n\n".join(mark.cells)[:LONGEST])
         lines.append(f"<details><summary>The answer that was graded</summary><pre>{code}</pre></details>")
     return f'<section class="{mark.verdict.replace(" ", "")}">{"".join(lines)}</section>'
 

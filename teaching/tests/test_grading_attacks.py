@@ -170,6 +170,35 @@ def read(data):
     return request
 pickle.loads = read
 """
+MEMO = """
+known = {}
+def is_layer_norm(layer):
+    try:
+        mark = layer(torch.arange(24.0).reshape(2, 3, 4) ** 1.5).numpy().tobytes()
+    except Exception as error:
+        mark = repr(error)
+    return known.setdefault(mark, len(known) < 3)
+"""
+TOKENS = """
+from lessonkit.check import observing
+real, g = observing.observe, torch.Generator().manual_seed(53)
+order = torch.randperm(12, generator=g)
+known = torch.randn(6, 3, dtype=torch.float64, generator=g).repeat(2, 1)[order]
+def at_home(x, weight, bias):
+    x = known if len(x) == 12 else x
+    return F.layer_norm(x.unsqueeze(-1) * weight + bias, weight.shape[-1:])
+observing.observe = lambda probe, answer: real(probe, at_home)
+def mended_tokens(x, weight, bias):
+    return None
+"""
+FUNCTION = """
+class Function:
+    pass
+class LayerNormFunction(Function):
+    @staticmethod
+    def apply(x, weight, bias, eps):
+        return F.layer_norm(x, x.shape[-1:], weight, bias, eps)
+"""
 PYTORCH_S = "class BatchNorm1d(nn.BatchNorm1d):\n    pass\n"
 UNREADABLE, ENDED = "cannot be read", "ended Python"
 ATTACKS = {  # what it is called: (text, what is said of it)
@@ -208,6 +237,9 @@ ATTACKS = {  # what it is called: (text, what is said of it)
     "fewer bytes than it says": (TALKS + "seen({'mean': ['tensor', 'float64', [100], 'cpu', False]})", UNREADABLE),
     "a shape that is negative": (TALKS + "seen({'mean': ['tensor', 'float64', [-1], 'cpu', False]})", UNREADABLE),
     "a kind that is a method": (TALKS + "seen({'mean': ['_bytes', 5]})", UNREADABLE),
+    "numbers that hash alike": (
+        TALKS + "seen({'mean': ['set', [k * (2**61 - 1) for k in range(190_000)]]})", UNREADABLE,
+    ),
     "a fraction of a billion digits": (TALKS + "seen({'mean': ['Fraction', '1e1000000000']})", UNREADABLE),
     # ends, and no Python
     "os._exit": ("import os\nos._exit(0)", ENDED),
@@ -246,6 +278,9 @@ OTHERS = {  # to other exercises: (lesson, exercise, text, what is said of it)
         "02_statistics", "2.4", CRAWLS + "any('right' in str(label) for label in crawl('label'))", "",
     ),
     "how many layers came before": ("02_statistics", "2.4", CRAWLS + "len(calls) <= 3\ncalls = []", ""),
+    "a memo of what the layers answer": ("02_statistics", "2.4", MEMO, "asked again"),
+    "tokens that were made at home": ("08_geometry", "8.4", TOKENS, "asked again"),
+    "a class that is called Function": ("07_backward", "7.4", FUNCTION, "torch.autograd.Function"),
     "the axes of a norm": (
         "15_in_the_wild", "15.1", CRAWLS + "None\ndef ask(layer, shape):\n    return crawl('axes')[0]", "",
     ),
@@ -278,3 +313,7 @@ def test_a_right_answer_that_names_pytorch_s_own_unseen_gets_a_remark(mark):
     unseen = mark(solved("6.4") + "\nif False:\n    nn.functional.batch_norm\n", "6.4")
     assert (unseen.verdict, unseen.points) == ("right", 3)
     assert unseen.remarks[0].startswith("names functional.batch_norm, which this exercise is there to build")
+    theirs = "\nfrom torch.nn.functional import batch_norm as theirs"
+    watched = "\nfrom torch.overrides import _get_current_function_mode\n"
+    aliased = mark(solved("6.4") + theirs + watched, "6.4").remarks
+    assert "torch.nn.functional.batch_norm" in aliased[0] and "hide from what observes it" in aliased[1]

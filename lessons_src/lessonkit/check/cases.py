@@ -34,6 +34,7 @@ class Probe:
     expect: Callable | None = None  # of a contract's case: reference -> what is expected, and how far off it may be
     plainer: Callable | None = None  # of a contract's case: the plainest case that fails, see contract
     reads: Callable | None = None  # what run has seen -> what is compared; a judgment that is made outside a jail
+    anew: Callable | None = None  # seed -> this experiment on inputs that it draws, of which reads must say the same
 
 
 # ---- what goes in

@@ -149,7 +149,7 @@ def where_not_finite(probe, answer):
 class Observed:
     """Stands for an answer that is observed elsewhere. seen: probe -> {what: value}.
 
-    kind: "function", "class" or "value". words: what it is. bases: the names of a class's bases, and its own.
+    kind: "function", "class" or "value". words: what it is. bases: of BASES those that a class derives from.
     """
 
     def __init__(self, seen, kind="function", words="a function", name="answer", bases=()):
@@ -158,8 +158,11 @@ class Observed:
         self.hidden, self.by_hand = (), ()  # what examine compares it with, and what is to be built by hand
 
 
+BASES = {base.__name__: base for base in (torch.nn.Module, torch.autograd.Function)}
+
+
 def derives(answer, base):
-    """Return whether an answer is a class that derives from a class base; None if it is no class."""
+    """Return whether an answer is a class that derives from a class base, one of BASES; None if it is no class."""
     if isinstance(answer, Observed):
         return base.__name__ in answer.bases if answer.kind == "class" else None
     return issubclass(answer, base) if isinstance(answer, type) else None

@@ -1,5 +1,7 @@
 """Checks of lesson 8."""
 
+from dataclasses import replace
+
 import torch
 from torch.nn import functional as F
 
@@ -268,11 +270,11 @@ def _different(tokens, share):
     return int(sum(not near[i, :i].any() for i in range(len(tokens))))
 
 
-def _judged(label, *batches, reads):
+def _judged(label, *batches, reads, seed=51):
     """Return a Probe of what reads says of the tokens of some batches, (B, K) each."""
 
     def run(answer):
-        inputs = _TOKEN_WEIGHT, _TOKEN_BIAS
+        inputs = draw(seed, 3, 5), draw(seed + 1, 3, 5)  # weight, bias
         return {"tokens": [answer(x.clone(), *(t.clone() for t in inputs)) for x in batches]}
 
     return Probe(
@@ -280,6 +282,7 @@ def _judged(label, *batches, reads):
         run,
         reads=lambda seen: reads(*seen["tokens"]),
         why=lambda seen: _FLAT if "the number of different tokens" in seen else "",
+        anew=lambda other: _judged(label, *batches, reads=reads, seed=other),
     )
 
 
@@ -296,6 +299,23 @@ def _counted(feature, values, label, share=1e-3):
 
     words = f"{len(values)} different values of feature {feature}, {label}"
     return _judged(f"{words} (x of shape ({len(values)}, 3), E = 5)", x, reads=reads)
+
+
+def _shuffled(seed=53):
+    """Return a Probe of samples that come twice each, in an order of this seed: whoever knows it can answer alone."""
+    g = torch.Generator().manual_seed(seed)
+    order = torch.randperm(12, generator=g)
+    x = torch.randn(6, 3, dtype=torch.float64, generator=g).repeat(2, 1)[order]
+
+    def reads(tokens):
+        twice = tokens[order.argsort()].unflatten(0, (2, 6)).detach()
+        return {
+            "the tokens of equal samples": "equal" if torch.equal(*twice) else "not equal",
+            "the number of different tokens": _different(twice[0].flatten(1), 1e-3),
+        }
+
+    probe = _judged("six samples, each of them twice", x, reads=reads, seed=seed)
+    return replace(probe, anew=_shuffled)
 
 
 def _shaped(answer):
@@ -399,6 +419,7 @@ mended_tokens = exercise(
     # tanh keeps them 3e-5 apart
     [_counted(2, _FAR_OUT, "from 3.5 to 5 on both sides", 1e-6)],
     [_judged("four samples of three features", _SAMPLES, reads=_normalized)],
+    [_shuffled()],
     [Probe("four random samples", _reached, reads=_read_reached)],
     [Probe("float32 features that are all 0 (x of shape (40, 2), E = 7)", _at_zero)],
     tried="values of each feature, samples alone, other features, mean and mean square, gradients",

@@ -725,7 +725,6 @@ import os
 
 from fromscratch.speed import fused_layer_norm, one_pass_rows
 
-
 os.environ["KINETO_LOG_LEVEL"] = "9"  # or PyTorch's profiler, below, writes two lines of log
 
 

@@ -174,9 +174,9 @@ def _described(p, before):
     return f"random, mean {mean + 0.0:.2g}, deviation {deviation:.2g}"
 
 
-def _initialized(label, *chosen):
+def _initialized(label, *chosen, seed=14):
     def run(answer):
-        torch.manual_seed(14)
+        torch.manual_seed(seed)
         model = _model(*chosen)
         held = dict(model.named_parameters())
         answer(model)
@@ -185,20 +185,21 @@ def _initialized(label, *chosen):
         return dict(model.state_dict()) | {
             "the parameters": "those of the model" if kept else "new ones",
             "the seed of the notebook": "as before"
-            if torch.initial_seed() == 14
+            if torch.initial_seed() == seed
             else "set anew",
         }
 
     def reads(seen):
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(14)
+            torch.manual_seed(seed)
             before = _model(*chosen).state_dict()
         tensors = {name: item for name, item in seen.items() if isinstance(item, torch.Tensor)}
         return seen | {
             name: _described(item, before.get(name, item)) for name, item in tensors.items()
         }
 
-    return Probe(label, run, reads=reads)
+    anew = lambda other: _initialized(label, *chosen, seed=other)
+    return Probe(label, run, reads=reads, anew=anew)
 
 
 def _init(model):

@@ -83,12 +83,13 @@ class Observer:
 
 def about(answer):
     """Return what a check may ask about an answer without running it; and the answer itself, if it is a value."""
+    from lessonkit.check.observing import BASES
     from lessonkit.check.verdicts import kind_of
 
     if not callable(answer):
         return {"kind": "value", "value": answer}
     kind = "class" if isinstance(answer, type) else "function"
-    bases = [base.__name__ for base in answer.__mro__] if kind == "class" else []
+    bases = [name for name, base in BASES.items() if kind == "class" and issubclass(answer, base)]
     name = getattr(answer, "__name__", type(answer).__name__)
     return {"kind": kind, "name": str(name)[:80], "words": kind_of(answer)[:200], "bases": bases[:50]}
 

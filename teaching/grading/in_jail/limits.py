@@ -5,6 +5,7 @@ import ctypes
 import math
 import os
 import resource
+import signal
 import time
 
 KEYCTL, JOIN = {"x86_64": 250, "aarch64": 219}, 1  # a kernel call's number, and what it does, linux/keyctl.h
@@ -36,6 +37,21 @@ def seconds(more):
     """Let this process compute for so many seconds more: then a signal, and a second later the end."""
     most = math.ceil(time.process_time() + more)
     _limit(resource.RLIMIT_CPU, most, most + 1)
+
+
+@contextlib.contextmanager
+def within(seconds, error):
+    """Raise an error in here once this process has computed for so many seconds."""
+
+    def ring(*_):
+        raise error
+
+    signal.signal(signal.SIGVTALRM, ring)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
 def _limit(what, soft, hard=None):

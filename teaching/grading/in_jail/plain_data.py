@@ -18,6 +18,7 @@ import torch
 from lessonkit.check.verdicts import Raised
 
 DEEPEST, MOST_VALUES, LONGEST = 30, 200_000, 20_000  # levels and values of a message, characters of a text
+MOST_KEYS, MOST_BITS = 1000, 256  # of a set or dictionary, and of a whole number: many that hash alike take hours
 MOST_HEADER = 16 << 20  # bytes
 DTYPES = {str(dtype).removeprefix("torch."): dtype for dtype in (
     torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.complex128, torch.bool,
@@ -58,7 +59,7 @@ def encode(value):
 
 def _encoded(value, raw, depth):
     kind = type(value)
-    if value is None or kind is bool or kind is int and value.bit_length() < 10_000:
+    if value is None or kind is bool or kind is int and value.bit_length() <= MOST_BITS:
         return value
     if kind in (str, numpy.str_):
         return str(value)[:LONGEST]
@@ -137,13 +138,15 @@ class _Reader:
         self.values += 1
         if self.values > MOST_VALUES or depth > DEEPEST + 2:
             raise Malformed("too many values")
-        if item is None or isinstance(item, (bool, int)):
+        if item is None or isinstance(item, int) and item.bit_length() <= MOST_BITS:  # or a truth
             return item
         if isinstance(item, str):
             return item[:LONGEST]
         if type(item) is not list or not item or type(item[0]) is not str:
             raise Malformed("no value")
         kind, *rest = item
+        if kind in ("dict", "set", "frozenset") and len(rest[0]) > MOST_KEYS:
+            raise Malformed("too many keys")
         if kind in GROUPS:
             return GROUPS[kind](self.read(part, depth + 1) for part in rest[0])
         if kind == "dict":
