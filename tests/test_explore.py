@@ -219,23 +219,13 @@ def test_what_a_module_computes_is_what_torch_computes(export):
 
 @needs_node
 def test_layer_norm_sees_of_a_row_in_space_only_the_angle():
-    """At the ends of the ranges, too; and while the film shifts and stretches, until it turns x and ends."""
-    places = tensor([*itertools.product((-9, 0.4, 2), (-7, -0.1, 0.2, 1, 7), range(-3, 4))])
-    cases = [[{"mu": mu, "spread": spread, "angle": angle}] for mu, spread, angle in places.tolist()]
-    rows = tensor(node("sphere", "placed", cases))
-    mu, spread, angle = places.T[:, :, None]
-    plane = tensor([[1, -1, 0], [1, 1, -2]])
-    out = torch.cat([angle.cos(), angle.sin()], dim=1) @ F.normalize(plane)
+    """At the ends of the ranges, too, and on the other side of the line of (1, 1, 1)."""
+    cases = [{"mu": mu, "spread": s, "angle": a} for mu in (-9, 0.4) for s in (-7, 0.2) for a in range(-3, 4)]
+    rows = tensor(node("sphere", "placed", [[case] for case in cases]))
+    _, spread, angle = tensor([[*case.values()] for case in cases]).T[:, :, None]
+    out = torch.cat([angle.cos(), angle.sin()], dim=1) @ F.normalize(tensor([[1, -1, 0], [1, 1, -2]]))
     close(F.layer_norm(rows, (3,), eps=0.0).tolist(), 3**0.5 * spread.sign() * out, 1e-4)
     assert rows.abs().max() == 2.5
-    inside = ((mu == 0.4) & (spread.abs() <= 1)).flatten()
-    close(rows[inside].tolist(), (mu + spread * out)[inside], 1e-5)
-
-    x = (1.9, 0.5, 1.5)
-    film = node("sphere", "filmed", [[x, seconds / 10] for seconds in range(130)])
-    hats = F.layer_norm(tensor([row for row in film if row]), (3,), eps=0.0)
-    same = (hats - hats[0]).abs().amax(dim=1) < 1e-4
-    assert len({tuple(row) for row in film[:65]}) > 40 and same[:65].all() and not same.all() and film[-1] is None
 
 
 @needs_node

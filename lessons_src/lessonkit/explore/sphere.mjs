@@ -106,16 +106,13 @@ export function under(x, state, t, delay = 0) {
 /** The direction away from the line of (1, 1, 1) at an angle: of length 1, in the plane. */
 const outward = (angle) => add(scaled(A, Math.cos(angle)), B, Math.sin(angle));
 
-/** A row as {mu: its mean, spread: its distance from the line of (1, 1, 1), angle: on which side of the line it is}. */
-export function polar(x) {
+/** A row as {mu: its mean, spread: how far it is from the line of (1, 1, 1), angle: on which side of it}. */
+function polar(x) {
   const centered = project(x);
   return { mu: mean(x), spread: length(centered), angle: Math.atan2(dot(centered, B), dot(centered, A)) };
 }
 
-/**
- * The row there: x̂ depends on the angle alone, and on the sign of spread, which is negative beyond the line. At the ends
- * of the ranges spread gives way, then mu; the angle never does.
- */
+/** The row there; spread is negative beyond the line. At the ends of the ranges the angle does not give way. */
 export function placed({ mu, spread, angle }) {
   const out = outward(angle);
   const most = (2 * LIMIT) / (Math.max(...out) - Math.min(...out));
@@ -125,8 +122,8 @@ export function placed({ mu, spread, angle }) {
 }
 
 /**
- * How far to go from p along the directions u and v so as to be seen at (x, y): [along u, along v]. Where u and v are seen
- * edge-on, or one of them from its tip, a pixel would be a mile: least squares keep what is not seen small.
+ * How far to go from p along the directions u and v to be seen at (x, y): [along u, along v]. Least squares keep small
+ * what a picture hardly shows: along a direction that points at the eye a pixel would be a mile.
  */
 function reach(cam, p, [u, v], [x, y], unit) {
   const rest = (0.15 * unit) ** 2;
@@ -143,7 +140,7 @@ function reach(cam, p, [u, v], [x, y], unit) {
   return way;
 }
 
-/** What x does by itself at first: [seconds, how far the mean goes, factor of the spread, angle], from where it begins. */
+/** What x does by itself at first: [seconds, then what its mean, its spread and its angle go to from where it was]. */
 const FILM = [
   [1.4, -1.8, 1, 0],
   [1.1, 0, 1, 0],
@@ -180,9 +177,9 @@ function deed(from, to, eps) {
   const [turn, flip, still] = [Math.abs(along) < 0.9999, along < -0.9999, moved < 0.01];
   if (turn) return { turn, words: "Turn: x goes around the line (1, 1, 1). This x̂ sees, and goes along." };
   if (flip) return { stretch, words: "x is beyond the line (1, 1, 1), and x̂ has changed sides." };
-  const kind = shift && stretch ? "Shift and stretch: mean and deviation change" : shift ? "Shift: the mean changes" : "Stretch: the deviation changes";
-  const words = still ? "x̂ stands still." : `because of ε, x̂ moves by ${fmt(moved)}.`;
-  return { shift, stretch, still, words: shift || stretch ? `${kind}, ${words}` : "" };
+  const what = [shift && "Shift: the mean changes. ", stretch && "Stretch: the deviation changes. "].filter(Boolean);
+  const image = still ? "x̂ stands still." : `Because of ε, x̂ moves by ${fmt(moved)}.`;
+  return { shift, stretch, still, words: what.length ? what.join("") + image : "" };
 }
 
 // ---- Words ----
@@ -294,9 +291,9 @@ function sight({ state, t, width, tall, held, unit }) {
 }
 
 /**
- * The whole scene. look: {state, t: from step 0 to 3, done: a deed, or null, glow: 0 to 1 while x or x̂ is held, held:
- * whether one of them is, unit: of the last scene, width, tall, id, memory: Map of the words' last places, jump: whether
- * words may jump}. Returns {svg, cam, unit, grips: where x is, and x̂, settled: whether every word has arrived}.
+ * The whole scene. look: {state, t: from step 0 to 3, done: a deed or null, glow: 0 to 1 while x or x̂ is held, held:
+ * whether it is, unit: of the last scene, width, tall, id, memory: Map of the words' last places, jump: whether words may
+ * jump}. Returns {svg, cam, unit, grips: where x and x̂ are, settled: whether every word has arrived}.
  */
 function scene(look) {
   const { state, t, done, glow, width, tall, id } = look;
@@ -367,7 +364,7 @@ function drawRoom(pen, { cx, cy, unit, height }) {
   pen.line([scaled(UP, RADIUS), scaled(UP, 2.5)], [INKED, 0.55], 1, [2, 5]);
 }
 
-/** All rows that have x's image: mu (1, 1, 1) + a (x − μ) for every mu and every a > 0; with a large ε those of one line. */
+/** All rows that have x's image: a x + b (1, 1, 1) for every positive a and every b; with a large ε only a is 1. */
 function drawUnseen(pen, cam, { x, eps }, n, glow) {
   if (eps > MOST_EPS) return pen.line([add(x, UP, -4), add(x, UP, 4)], [TINTED, 0.4 * glow], 3);
   const out = scaled(n.centered, 3.1 / length(n.centered));
@@ -390,8 +387,9 @@ function drawHandles(pen, cam, { x }, n, t) {
     pen.fill([add(p, along, 0.48), add(base, across), add(base, across, -1)], color);
     return add(p, along, 0.38);
   };
-  if (spread && t > 1.5) for (const way of [1, -1]) head(n.hat, outward(angle + way * (Math.PI / 2 + 0.1)), [TINTED, 1]);
-  return (spread ? [UP, out] : [UP]).flatMap((along) => [1, -1].map((way) => head(x, scaled(along, way), [INKED, 0.7])));
+  if (spread && t > 1.5) for (const way of [1.67, -1.67]) head(n.hat, outward(angle + way), [TINTED, 1]);
+  const ways = [UP, out].flatMap((along) => [along, scaled(along, -1)]);
+  return ways.slice(0, spread ? 4 : 2).map((along) => head(x, along, [INKED, 0.7]));
 }
 
 /** 60 rows on the same way, with their shadows on the plane as long as they are above or below it. */
@@ -571,7 +569,7 @@ function connect({ id, root, stage, first, state, find, all, on, change, fill, t
   const rows = all("tbody tr");
   let t = first.step; // where the picture is, from step 0 to 3
   let playing = 0; // seconds until the next step is played; 0: not playing
-  // Seconds of the film, which waits until it can be seen; null: over. Where softmax is asked about it would be the answer.
+  // Seconds of the film, which waits until it is seen; null: over. Beside softmax it would answer what a lesson asks.
   let film = first.show.includes("softmax") ? null : -1;
   let from = null; // the row with which a hand, or the film, began
   let glow = 0; // how bright its half-plane is
@@ -618,7 +616,7 @@ function connect({ id, root, stage, first, state, find, all, on, change, fill, t
     });
 
     const n = layerNorm(now.x, now);
-    if (n.sigma > 1e-3 && held()?.grip !== gripX) angle = polar(now.x).angle; // beyond the line it would be another
+    if (n.sigma > 1e-3 && held()?.grip !== gripX) angle = polar(now.x).angle;
     fill({ ...now, ...n });
     for (const { classList, dataset } of rows) {
       classList.toggle("now", Object.keys(REACHED)[now.step] === dataset.key);
@@ -666,14 +664,14 @@ function connect({ id, root, stage, first, state, find, all, on, change, fill, t
       const to = [clamp(clientX, left + 16, right - 16) - x, clamp(clientY, top + 16, bottom - 16) - y];
       if (grip === gripX) {
         const ways = reach(cam, was, [UP, outward(place.angle)], to, unit);
-        const [up, out] = ways.map((way) => way - clamp(way, -0.1, 0.1)); // a hand that trembles shifts and does not stretch
+        const [up, out] = ways.map((way) => way - clamp(way, -0.1, 0.1)); // or a shift would stretch a little
         return change({ x: placed({ ...place, mu: place.mu + up / Math.sqrt(3), spread: place.spread + out }) });
       }
       change({ x: placed({ ...place, angle: nearest(to, angle) }) });
     },
     ({ key, was }) => change({ [key]: was }),
   );
-  /** The angle at which the circle is seen nearest to a place; it is looked for nearby, or the far half would be taken. */
+  /** The angle near another at which the circle is seen nearest to a place. */
   function nearest([x, y], angle) {
     const size = length(layerNorm(from, state()).hat);
     const angles = upTo(121).map((i) => angle + (i - 60) / 100);
