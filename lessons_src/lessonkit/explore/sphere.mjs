@@ -126,7 +126,7 @@ export function placed({ mu, spread, angle }) {
  * what a picture hardly shows: along a direction that points at the eye a pixel would be a mile.
  */
 function reach(cam, p, [u, v], [x, y], unit) {
-  const rest = (0.15 * unit) ** 2;
+  const rest = (0.1 * unit) ** 2;
   let way = [0, 0];
   for (let i = 0; i < 4; i++) {
     const here = add(add(p, u, way[0]), v, way[1]);
@@ -175,7 +175,7 @@ function deed(from, to, eps) {
   const shift = Math.abs(after.mu - before.mu) > 0.1;
   const stretch = Math.abs(after.sigma - before.sigma) > 0.1;
   const [turn, flip, still] = [Math.abs(along) < 0.9999, along < -0.9999, moved < 0.01];
-  if (turn) return { turn, words: "Turn: x goes around the line (1, 1, 1). This x̂ sees, and goes along." };
+  if (turn) return { turn, words: "Turn: x goes around the line (1, 1, 1), and x̂ goes along." };
   if (flip) return { stretch, words: "x is beyond the line (1, 1, 1), and x̂ has changed sides." };
   const what = [shift && "Shift: the mean changes. ", stretch && "Stretch: the deviation changes. "].filter(Boolean);
   const image = still ? "x̂ stands still." : `Because of ε, x̂ moves by ${fmt(moved)}.`;
@@ -555,7 +555,7 @@ function page(id) {
       <div class="steps"><button type="button" data-act="play" aria-label="Play the three steps"><span aria-hidden="true">▶\uFE0E</span></button>
         ${radios(id, "step", '<span class="unseen">Steps of LayerNorm</span>', steps)}</div>
       <p class="say"></p>
-      <table class="math">
+      <table class="math" aria-label="Numbers. Up and down arrows go from slider to slider.">
         <thead><tr><td></td>${heads(3, true)}</tr></thead>
         <tbody>${rows.join("")}</tbody>
       </table>
@@ -572,6 +572,7 @@ function connect({ id, root, stage, first, state, find, all, on, change, fill, t
   // Seconds of the film, which waits until it is seen; null: over. Beside softmax it would answer what a lesson asks.
   let film = first.show.includes("softmax") ? null : -1;
   let from = null; // the row with which a hand, or the film, began
+  let done = null; // what it has done since, or did last
   let glow = 0; // how bright its half-plane is
   let [unit, cam, angle] = [0, null, polar(first.x).angle];
   const memory = new Map(); // the last places of the words
@@ -603,7 +604,8 @@ function connect({ id, root, stage, first, state, find, all, on, change, fill, t
     const moving = advance(dt, calm);
     const now = state();
     const tall = Math.round(clamp(width * 0.88, 250, 510));
-    const done = from && deed(from, now.x, now.eps);
+    const latest = from && deed(from, now.x, now.eps);
+    if (!done || !from || latest.words) done = latest;
     const busy = held()?.place || film > 0;
     const result = scene({ state: now, t, done, glow, held: busy, unit, width, tall, id, memory, jump: calm });
     ({ cam, unit } = result);
@@ -645,7 +647,7 @@ function connect({ id, root, stage, first, state, find, all, on, change, fill, t
   /** A hand takes x or x̂. Returns where x is; of equal numbers the angle is what it was. */
   function take() {
     halt();
-    from = state().x;
+    [from, done] = [state().x, null];
     return { ...polar(from), ...(layerNorm(from).sigma > 1e-3 ? {} : { angle }) };
   }
   const held = drag(

@@ -51,7 +51,7 @@ show("gradient of W, first row", W.grad[0])
 # What does each of the two layers make of a row? Three numbers are a point in space, seen here from above. The blue dot on the circle is LayerNorm of $x$, the black dot in the triangle is softmax of $x$.
 
 # %%
-explore.sphere(x=(1.2, -0.4, 0.3), show=["softmax"], camera=(120, 60))
+explore.sphere(x=(1.2, -0.4, 0.3), show=["softmax"], camera=(180, 55))
 
 # %% [markdown]
 # **Find out:** drag $x$. Along the direction (1, 1, 1) it is *shifted*: all three entries gain the same number. Away from the line of (1, 1, 1) it is *stretched*: their distances from the mean are multiplied. Which of the two dots does each move?
