@@ -577,6 +577,12 @@ function connect({ id, root, stage, first, state, find, all, on, change, fill, t
   let [unit, cam, angle] = [0, null, polar(first.x).angle];
   const memory = new Map(); // the last places of the words
 
+  /** Whether the middle of the picture is on the screen. */
+  function isSeen() {
+    const { top, bottom } = stage.getBoundingClientRect();
+    return top + bottom > 0 && top + bottom < 2 * innerHeight;
+  }
+
   /** Time goes on by dt seconds. Returns whether something is under way. */
   function advance(dt, jump) {
     const { step } = state();
@@ -588,9 +594,7 @@ function connect({ id, root, stage, first, state, find, all, on, change, fill, t
       playing = step < 2 ? 0.9 : 0;
       change({ step: step + 1 });
     }
-    const { top, bottom } = stage.getBoundingClientRect();
-    const seen = !jump && top > -bottom && top + bottom < 2 * innerHeight;
-    if (film !== null && (film > -1 || seen) && (film += dt) > 0) {
+    if (film !== null && !jump && (film > -1 || isSeen()) && (film += dt) > 0) {
       const x = filmed(first.x, film);
       [film, from] = x ? [film, first.x] : [null, null];
       change({ x: x ?? first.x }, false);
