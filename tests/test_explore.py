@@ -218,6 +218,17 @@ def test_what_a_module_computes_is_what_torch_computes(export):
 
 
 @needs_node
+def test_layer_norm_sees_of_a_row_in_space_only_the_angle():
+    """At the ends of the ranges, too, and on the other side of the line of (1, 1, 1)."""
+    cases = [{"mu": mu, "spread": s, "angle": a} for mu in (-9, 0.4) for s in (-7, 0.2) for a in range(-3, 4)]
+    rows = tensor(node("sphere", "placed", [[case] for case in cases]))
+    _, spread, angle = tensor([[*case.values()] for case in cases]).T[:, :, None]
+    out = torch.cat([angle.cos(), angle.sin()], dim=1) @ F.normalize(tensor([[1, -1, 0], [1, 1, -2]]))
+    close(F.layer_norm(rows, (3,), eps=0.0).tolist(), 3**0.5 * spread.sign() * out, 1e-4)
+    assert rows.abs().max() == 2.5
+
+
+@needs_node
 def test_equal_numbers_are_divided_by_eps_or_0_by_0():
     states = [{"x": [2, 2, 2], "eps": eps, "step": 3, "show": ["cloud", "softmax"]} for eps in (0, 1)]
     drawn = node("sphere", "still", [[state] for state in states])

@@ -60,7 +60,7 @@ def drag(page, selector, right, down):
 
 # Every control that Tab should reach gets a number; of a group of radios that is the checked one, or the first.
 NUMBERED = """() => {
-  const all = [...document.querySelectorAll("#here :is(button, input, [tabindex='0'])")];
+  const all = [...document.querySelectorAll("#here :is(button, input, [tabindex='0']):not([tabindex='-1'])")];
   const first = (node, other) => other.name === node.name && (other.checked || all.indexOf(other) < all.indexOf(node));
   const stop = (node) => node.type !== "radio" || node.checked || !all.some((other) => first(node, other));
   const stops = all.filter((node) => !node.disabled && node.checkVisibility() && stop(node));
@@ -138,6 +138,8 @@ def test_row_is_dragged_by_a_finger_and_the_page_scrolls_elsewhere(opened):
 SAYS = "document.querySelector('.say').textContent.includes"
 BLUE = "document.querySelectorAll(`[data-cell][fill='var(--accent)']`).length"
 MOVED, TURNED = (f"before.{key} !== String(model.get('{key}'))" for key in ("x", "camera"))
+HAT = "document.querySelector('tr[data-key=hat]')?.textContent"
+UNSEEN, SEEN = (f"{MOVED} && before.hat {sign} {HAT}" for sign in ("===", "!=="))
 STORIES = {  # what a hand does, as methods of a page with their arguments, and the state that each step leads to
     "row": [([drag, ".grip", 0, -38], "model.get('x').join() === '9,1,-1,4,1,2'")],  # 190 pixels are 20 units
     "block": [
@@ -152,10 +154,15 @@ STORIES = {  # what a hand does, as methods of a page with their arguments, and 
         (["check", "[value=before]"], f"{SAYS}('signal has rms 0.7')"),
     ],
     "sphere": [
-        (["press", ".grip", "ArrowRight"], MOVED),
-        ([drag, ".grip", 30, 10], MOVED),
+        (["press", ".grip.x", "ArrowUp"], UNSEEN),
+        ([drag, ".grip.x", 40, 90], UNSEEN),
+        ([drag, ".grip.x", -220, 0], f"{SEEN} && {SAYS}('changed sides')"),
+        (["press", ".grip.hat", "ArrowRight"], SEEN),
+        ([drag, ".grip.hat", 60, 20], SEEN),
+        (["press", "[data-key=gain][data-i='0']", "ArrowDown"], "document.activeElement.dataset.i === '1'"),
         (["press", ".stage", "ArrowRight"], TURNED),
         ([drag, ".stage", 30, 10], TURNED),
+        (["dblclick", ".stage"], "model.get('x').join() === '1.9,0.5,1.5'"),
     ],
 }
 
@@ -164,6 +171,18 @@ STORIES = {  # what a hand does, as methods of a page with their arguments, and 
 def test_a_hand_does_what_a_lesson_asks_for(name, opened):
     page = opened(name)
     for (act, *arguments), leads_to in STORIES[name]:
-        page.evaluate("window.before = { x: String(model.get('x')), camera: String(model.get('camera')) }")
+        page.evaluate(
+            f"window.before = {{ x: String(model.get('x')), camera: String(model.get('camera')), hat: {HAT} }}"
+        )
         act(page, *arguments) if callable(act) else getattr(page, act)(*arguments)
         page.wait_for_function(leads_to)
+
+
+def test_sphere_plays_itself_until_it_is_touched(opened):
+    page = opened("sphere", reduced_motion="no-preference")
+    before = page.evaluate(HAT)
+    page.wait_for_function(f"{SAYS}('Shift') && model.saved === 0")
+    page.press(".grip.hat", "Shift")
+    touched, shown = page.evaluate("model.get('x')"), page.evaluate(HAT)
+    page.wait_for_timeout(300)
+    assert page.evaluate("model.get('x')") == touched != [1.9, 0.5, 1.5] and shown == before

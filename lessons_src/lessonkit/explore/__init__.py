@@ -181,6 +181,7 @@ def sphere(
 ):
     """See LayerNorm of three numbers in space: onto a plane, onto a circle, onto an ellipse.
 
+    A hand shifts and stretches x, which LayerNorm does not see, or turns x hat, and x with it.
     step: 0 the row, 1 minus its mean, 2 divided, 3 after gain and bias. camera: its turn and its height, -15 to 80, in
     degrees. show: 60 other rows, and the triangle of softmax.
     """

@@ -292,10 +292,10 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
     function request() {
       if (visible && !gone.signal.aborted) frame ||= requestAnimationFrame(tick);
     }
-    /** Sets values of the model; they are saved once a frame. */
-    function change(values) {
+    /** Sets values of the model; they are saved once a frame, but not for each picture of a film. */
+    function change(values, saved = true) {
       for (const key in values) model.set(key, values[key]);
-      unsaved = true;
+      unsaved ||= saved;
       request();
     }
     const write = (node, words) => {
@@ -371,6 +371,19 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
         request();
       });
     }
+    on(stage, "dblclick", () => find("[data-act=reset]")?.click());
+    // The sliders of a table are one Tab stop: left and right change one, up and down go to the next.
+    const sliders = all("table [type=range]");
+    sliders.forEach((slider, i) => {
+      slider.tabIndex = i && -1;
+      on(slider, "focus", () => sliders.forEach((other) => (other.tabIndex = other === slider ? 0 : -1)));
+      on(slider, "keydown", (event) => {
+        const way = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+        if (!way) return;
+        event.preventDefault();
+        sliders[(i + way + sliders.length) % sliders.length].focus();
+      });
+    });
     // Or a letter would be one of JupyterLab's commands.
     on(root, "keydown", (event) => {
       if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
@@ -388,10 +401,13 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
       if (moving) request();
     }
     const size = new ResizeObserver(request);
-    const sight = new IntersectionObserver((entries) => {
-      visible = entries.at(-1).isIntersecting;
-      request();
-    });
+    const sight = new IntersectionObserver(
+      (entries) => {
+        visible = entries.at(-1).isIntersecting;
+        request();
+      },
+      { threshold: [0, 0.25, 0.5] }, // a film waits until it can be seen
+    );
     size.observe(stage);
     sight.observe(root);
     for (const key of KEYS) model.on(`change:${key}`, request);

@@ -3,7 +3,7 @@
 
 // prettier-ignore
 import {
-  ACCENT, INK, box, buttons, clamp, epsilon, explorable, file, fmt, heads, layerNorm, lerp, letters, list, mean,
+  ACCENT, INK, buttons, clamp, epsilon, explorable, file, fmt, heads, layerNorm, lerp, letters, list, mean,
   normal, numberRow, radios, tag, uniform, upTo,
 } from "./host.mjs";
 
@@ -36,6 +36,7 @@ export function softmax(x) {
 const dot = (p, q) => p.reduce((sum, v, i) => sum + v * q[i], 0);
 const add = (p, q, factor = 1) => p.map((v, i) => v + factor * q[i]);
 const scaled = (p, factor) => p.map((v) => v * factor);
+const cross = (p, q) => upTo(3).map((i) => p[(i + 1) % 3] * q[(i + 2) % 3] - p[(i + 2) % 3] * q[(i + 1) % 3]);
 const length = (p) => Math.hypot(...p);
 const ease = (share) => (share < 0.5 ? 4 * share ** 3 : 1 - 4 * (1 - share) ** 3);
 
@@ -46,12 +47,13 @@ const A = scaled([1, -1, 0], 1 / Math.SQRT2);
 const B = scaled([1, 1, -2], 1 / Math.sqrt(6));
 const RADIUS = Math.sqrt(3); // of the circle
 const LIMIT = 2.5; // the ends of x
+const MOST_EPS = 1e-3; // up to it x̂ is the same on a half-plane, as far as an eye can tell
 const FAR = 13; // from the eye to the origin
 
 /**
  * A camera that looks at the origin, (1, 1, 1) upright. camera: [turn, height] in degrees; (cx, cy): the origin in
  * pixels; unit: pixels of a length of 1 there.
- * Returns {at: point -> [x, y, nearness, magnification], move: pixels -> vector, right, toEye}.
+ * Returns {at: point -> [x, y, nearness, magnification], right, toEye}.
  */
 export function view(camera, cx, cy, unit) {
   const [turn, height] = scaled(camera, Math.PI / 180);
@@ -64,8 +66,7 @@ export function view(camera, cx, cy, unit) {
     const k = FAR / (FAR - near);
     return [cx + unit * k * dot(p, right), cy - unit * k * dot(p, above), near, k];
   };
-  const move = (dx, dy, k) => add(scaled(right, dx / (unit * k)), above, -dy / (unit * k));
-  return { at, move, right, toEye };
+  return { at, right, toEye };
 }
 
 /** A closed curve of 96 pieces; point: (cosine, sine) times RADIUS -> a point in space. */
@@ -102,22 +103,83 @@ export function under(x, state, t, delay = 0) {
   return affine(hat, state, share);
 }
 
+/** The direction away from the line of (1, 1, 1) at an angle: of length 1, in the plane. */
+const outward = (angle) => add(scaled(A, Math.cos(angle)), B, Math.sin(angle));
+
+/** A row as {mu: its mean, spread: how far it is from the line of (1, 1, 1), angle: on which side of it}. */
+function polar(x) {
+  const centered = project(x);
+  return { mu: mean(x), spread: length(centered), angle: Math.atan2(dot(centered, B), dot(centered, A)) };
+}
+
+/** The row there; spread is negative beyond the line. At the ends of the ranges the angle does not give way. */
+export function placed({ mu, spread, angle }) {
+  const out = outward(angle);
+  const most = (2 * LIMIT) / (Math.max(...out) - Math.min(...out));
+  const centered = scaled(out, clamp(spread, -most, most));
+  const at = clamp(mu, -LIMIT - Math.min(...centered), LIMIT - Math.max(...centered));
+  return centered.map((v) => clamp(Math.round((v + at) * 1e6) / 1e6, -LIMIT, LIMIT));
+}
+
 /**
- * A row that has the same image as x: x shifted along (1, 1, 1), or stretched away from its mean, as far as the ends
- * of the ranges allow. Returns {to: the row, words}.
+ * How far to go from p along the directions u and v to be seen at (x, y): [along u, along v]. Least squares keep small
+ * what a picture hardly shows: along a direction that points at the eye a pixel would be a mile.
  */
-export function unseenMove(kind, x) {
-  const { mu, centered } = layerNorm(x);
-  const inside = (row) => row.every((v) => Math.abs(v) <= LIMIT);
-  if (kind === "shift") {
-    const amounts = mu > 0 ? [-1.2, 1.2, -0.4, 0.4] : [1.2, -1.2, 0.4, -0.4];
-    const amount = amounts.find((c) => inside(x.map((v) => v + c))) ?? amounts.at(-1);
-    const words = `Shift: ${fmt(Math.abs(amount), 1)} ${amount > 0 ? "added to" : "taken from"} each number`;
-    return { to: x.map((v) => v + amount), words };
+function reach(cam, p, [u, v], [x, y], unit) {
+  const rest = (0.1 * unit) ** 2;
+  let way = [0, 0];
+  for (let i = 0; i < 4; i++) {
+    const here = add(add(p, u, way[0]), v, way[1]);
+    const seen = cam.at(here);
+    const [a, b] = [u, v].map((d) => [0, 1].map((k) => (cam.at(add(here, d, 0.01))[k] - seen[k]) / 0.01));
+    const left = [x - seen[0], y - seen[1]].map((v, k) => v + a[k] * way[0] + b[k] * way[1]);
+    const [aa, ab, bb] = [dot(a, a) + rest, dot(a, b), dot(b, b) + rest];
+    const [al, bl] = [dot(a, left), dot(b, left)];
+    way = [(al * bb - bl * ab) / (aa * bb - ab * ab), (bl * aa - al * ab) / (aa * bb - ab * ab)];
   }
-  const stretch = (c) => centered.map((v) => mu + c * v);
-  const factor = (length(centered) > 1.5 ? [] : [1.8, 1.4]).find((c) => inside(stretch(c))) ?? 0.5;
-  return { to: stretch(factor), words: `Stretch: each distance from the mean times ${factor}` };
+  return way;
+}
+
+/** What x does by itself at first: [seconds, then what its mean, its spread and its angle go to from where it was]. */
+const FILM = [
+  [1.4, -1.8, 1, 0],
+  [1.1, 0, 1, 0],
+  [0.9, 0, 2, 0],
+  [1.1, 0, 0.4, 0],
+  [0.8, 0, 1, 0],
+  [1.6, 0, 1, -2],
+  [1.3, 0, 1, 0],
+];
+const PAUSE = 0.3; // seconds after each
+
+/** The row of the film that begins at x, seconds later; null once it is over. */
+export function filmed(x, seconds) {
+  const { mu, spread, angle } = polar(x);
+  let from = [0, 1, 0];
+  for (const [lasts, ...to] of FILM) {
+    if (seconds < lasts + PAUSE) {
+      const [lower, factor, turned] = lerp(from, to, ease(Math.min(1, seconds / lasts)));
+      return placed({ mu: mu + lower, spread: spread * factor, angle: angle + turned });
+    }
+    [from, seconds] = [to, seconds - lasts - PAUSE];
+  }
+  return null;
+}
+
+/** What has been done to a row, and what x̂ makes of it. Returns {shift, stretch, turn, still: booleans, words}. */
+function deed(from, to, eps) {
+  const [before, after] = [from, to].map((x) => layerNorm(x, { eps }));
+  const moved = length(add(after.hat, before.hat, -1));
+  const along = dot(before.centered, after.centered) / (length(before.centered) * length(after.centered));
+  if (Number.isNaN(along)) return { words: "" }; // equal numbers are on no side
+  const shift = Math.abs(after.mu - before.mu) > 0.1;
+  const stretch = Math.abs(after.sigma - before.sigma) > 0.1;
+  const [turn, flip, still] = [Math.abs(along) < 0.9999, along < -0.9999, moved < 0.01];
+  if (turn) return { turn, words: "Turn: x goes around the line (1, 1, 1), and x̂ goes along." };
+  if (flip) return { stretch, words: "x is beyond the line (1, 1, 1), and x̂ has changed sides." };
+  const what = [shift && "Shift: the mean changes. ", stretch && "Stretch: the deviation changes. "].filter(Boolean);
+  const image = still ? "x̂ stands still." : `Because of ε, x̂ moves by ${fmt(moved)}.`;
+  return { shift, stretch, still, words: what.length ? what.join("") + image : "" };
 }
 
 // ---- Words ----
@@ -229,12 +291,12 @@ function sight({ state, t, width, tall, held, unit }) {
 }
 
 /**
- * The whole scene. look: {state, t: from step 0 to 3, glow: 0 to 1 while x is moved unseen, held: whether a hand holds
- * x, unit: of the last scene, width, tall, id, memory: Map of the words' last places, jump: whether words may jump}.
- * Returns {svg, cam, unit, grip: where x is, settled: whether every word has arrived}.
+ * The whole scene. look: {state, t: from step 0 to 3, done: a deed or null, glow: 0 to 1 while x or x̂ is held, held:
+ * whether it is, unit: of the last scene, width, tall, id, memory: Map of the words' last places, jump: whether words may
+ * jump}. Returns {svg, cam, unit, grips: where x and x̂ are, settled: whether every word has arrived}.
  */
 function scene(look) {
-  const { state, t, glow, width, tall, id } = look;
+  const { state, t, done, glow, width, tall, id } = look;
   const { x, eps } = state;
   const { cam, unit } = sight(look);
   const pen = sketch(cam, width, tall, id);
@@ -247,7 +309,7 @@ function scene(look) {
   const [cx, cy] = [width / 2, tall * 0.54];
 
   drawRoom(pen, { cx, cy, unit, height: state.camera[1] });
-  if (glow && n.sigma > 0) drawHalfPlane(pen, cam, n, glow);
+  if (glow && n.sigma > 0 && t >= 2) drawUnseen(pen, cam, state, n, glow);
   for (const tip of tips) {
     const near = cam.at(tip)[2];
     pen.line([ORIGIN, tip], [INKED, 0.66 * fade(near)], 1.1 + 0.3 * near);
@@ -266,6 +328,7 @@ function scene(look) {
   if (state.show.includes("cloud")) drawCloud(pen, cam, state, t);
   drawWay(pen, { state, n, now, t, glow, landed, bent });
   const grip = cam.at(x);
+  const heads = drawHandles(pen, cam, state, n, t);
   pen.disc(grip[0], grip[1], 11, { stroke: [INKED, look.held ? 0.9 : 0.4], thick: 1.25 });
   pen.spot(x, 6, [INKED, 1]);
   if (state.show.includes("softmax")) pen.spot(softmax(x), 4, [INKED, 1]);
@@ -273,6 +336,7 @@ function scene(look) {
   const finite = now.every(Number.isFinite);
   const taken = [
     [grip, 13],
+    ...heads.map((p) => [cam.at(p), 0.12 * unit]),
     [cam.at(finite ? now : x), 9],
     [cam.at(n.centered), 6],
     [cam.at(softmax(x)), state.show.includes("softmax") ? 5 : 0],
@@ -280,9 +344,9 @@ function scene(look) {
   const between = (p, q) => Array.from({ length: 30 }, (_, i) => cam.at(lerp(p, q, i / 29)));
   const rods = [[x, n.centered], [ORIGIN, scaled(UP, 2.5)], [n.centered, n.hat], ...tips.map((tip) => [ORIGIN, tip])];
   const lines = [...rods.flatMap(([p, q]) => between(p, q)), ...[...CIRCLE, ...(bent ? ellipse : [])].map(cam.at)];
-  const labels = labelsOf({ state, n, now, t, cam, tips, finite, eps });
+  const labels = labelsOf({ state, n, now, t, cam, tips, finite, eps, done, glow });
   const settled = place(pen, labels, taken, lines, look);
-  return { svg: pen.svg(), cam, unit, grip, settled };
+  return { svg: pen.svg(), cam, unit, grips: [grip, t > 1.5 && finite ? cam.at(n.hat) : null], settled };
 }
 
 /** The plane with the shadows of the axes, the ball, and the direction (1, 1, 1). */
@@ -300,12 +364,32 @@ function drawRoom(pen, { cx, cy, unit, height }) {
   pen.line([scaled(UP, RADIUS), scaled(UP, 2.5)], [INKED, 0.55], 1, [2, 5]);
 }
 
-/** All rows that have x's image: a x + b (1, 1, 1) for every positive a and every b. */
-function drawHalfPlane(pen, cam, n, glow) {
-  const out = scaled(n.centered, 3 / length(n.centered));
-  const stops = [0.28, 0.18, 0].map((alpha, i) => [[0, 0.6, 1][i], [TINTED, alpha * glow]]);
+/** All rows that have x's image: a x + b (1, 1, 1) for every positive a and every b; with a large ε only a is 1. */
+function drawUnseen(pen, cam, { x, eps }, n, glow) {
+  if (eps > MOST_EPS) return pen.line([add(x, UP, -4), add(x, UP, 4)], [TINTED, 0.4 * glow], 3);
+  const out = scaled(n.centered, 3.1 / length(n.centered));
+  const stops = [0.3, 0.22, 0].map((alpha, i) => [[0, 0.7, 1][i], [TINTED, alpha * glow]]);
   const from = [ORIGIN, out].flatMap((p) => cam.at(p).slice(0, 2));
-  pen.fill([scaled(UP, -2.2), scaled(UP, 2.5), add(out, UP, 2.5), add(out, UP, -2.2)], { from, stops });
+  pen.fill([scaled(UP, -2.3), scaled(UP, 2.5), add(out, UP, 2.5), add(out, UP, -2.3)], { from, stops });
+}
+
+/**
+ * Arrow heads at x, along (1, 1, 1) and away from it, and at x̂, along the circle: the ways that a hand can move them.
+ * Returns the places of those at x, which words keep off.
+ */
+function drawHandles(pen, cam, { x }, n, t) {
+  const { spread, angle } = polar(x);
+  const out = outward(angle);
+  const head = (p, along, color) => {
+    const side = cross(along, cam.toEye);
+    const across = scaled(side, 0.1 / Math.max(0.01, length(side)));
+    const base = add(p, along, 0.3);
+    pen.fill([add(p, along, 0.48), add(base, across), add(base, across, -1)], color);
+    return add(p, along, 0.38);
+  };
+  if (spread && t > 1.5) for (const way of [1.67, -1.67]) head(n.hat, outward(angle + way), [TINTED, 1]);
+  const ways = [UP, out].flatMap((along) => [along, scaled(along, -1)]);
+  return ways.slice(0, spread ? 4 : 2).map((along) => head(x, along, [INKED, 0.7]));
 }
 
 /** 60 rows on the same way, with their shadows on the plane as long as they are above or below it. */
@@ -335,17 +419,25 @@ function drawWay(pen, { state, n, now, t, glow, landed, bent }) {
 }
 
 /** The words of the picture, the most important first: [{key, words, at, color, math}]. */
-function labelsOf({ state, n, now, t, cam, tips, finite, eps }) {
+function labelsOf({ state, n, now, t, cam, tips, finite, eps, done, glow }) {
   const labels = [];
   const label = (key, p, color, words = key) =>
     labels.push({ key, words, at: cam.at(p), color, math: ["x", "x − μ", "x̂", "y"].includes(key) });
   label("x", state.x, [INKED, 1]);
   if (t > 2.5 && finite) label("y", now, [TINTED, 1]);
   if (t > 1.5 && finite) label("x̂", n.hat, [TINTED, 1]);
+  const out = outward(polar(state.x).angle);
+  if (done?.still && t >= 2) label("stands still", now, [TINTED, glow]);
+  const unseen = eps > MOST_EPS ? add(state.x, UP, -1) : add(scaled(out, 1.6), UP, 2.1);
+  if (glow && t >= 2) label("every x here: same x̂", unseen, [TINTED, glow]);
+  if (state.show.includes("softmax")) label("softmax(x)", softmax(state.x), [INKED, 1]);
+  const free = !done?.words; // all ways are open; then the one that is gone is named
+  if (free || done.shift) label("shift", add(state.x, UP, 0.5), [INKED, 1]);
+  if (free || done.stretch) label("stretch", add(state.x, out, 0.5), [INKED, 1]);
+  if ((free || done.turn) && t > 1.5 && finite) label("turn", n.hat, [TINTED, 1]);
   if (t > 0.5) label("x − μ", n.centered, [INKED, 1]);
   tips.forEach((tip, i) => label(`feature ${i + 1}`, tip, [INKED, 0.75]));
   label("(1, 1, 1)", scaled(UP, 2.5), [INKED, 0.75]);
-  if (state.show.includes("softmax")) label("softmax(x)", softmax(state.x), [INKED, 1]);
   const [top, foot] = [state.x, n.centered].map(cam.at);
   if (t >= 1 && t <= 2 && Math.hypot(top[0] - foot[0], top[1] - foot[1]) > 24)
     label("mu", lerp(state.x, n.centered, 0.5), [INKED, 0.75], `μ = ${fmt(n.mu)}`);
@@ -405,7 +497,7 @@ function overlap(a, b) {
 export function still(changes = {}) {
   const state = { ...start, ...changes };
   const [width, tall] = [596, 513];
-  const look = { state, t: state.step, glow: 0, width, tall, id: "sphere", memory: new Map(), jump: true };
+  const look = { state, t: state.step, done: null, glow: 0, width, tall, id: "sphere", memory: new Map(), jump: true };
   const n = layerNorm(state.x, state);
   const described = `Three axes, a ball, and through its middle the plane at right angles to (1, 1, 1), on which it cuts a circle. ${report(state, n, sentence(state, n))}`;
   return file(TITLE, described, width, tall, scene(look).svg);
@@ -419,6 +511,7 @@ const STYLE = `
 .stage { cursor: grab; }
 svg { overflow: hidden; }
 .grip { left: 0; top: 0; min-height: 0; padding: 0; border: 0; border-radius: 50%; background: none; color: var(--accent); cursor: move; }
+.grip.x { z-index: 1; }
 .hint { padding: 2px; pointer-events: none; }
 .steps { display: flex; gap: 8px; }
 .steps button { flex: 0; }
@@ -428,8 +521,8 @@ svg { overflow: hidden; }
 tr > :first-child, .eps > :first-child { width: 3.6em; }
 .ahead > * { color: var(--soft); }
 .eps { margin: 4px 0 0; padding-top: 4px; border-top: 1px solid var(--line); }
-.line { display: flex; gap: 8px 14px; margin-top: 8px; }
-small { display: block; margin: 6px 0 2px; font-size: 12px; color: var(--soft); }`;
+.acts { margin-top: 10px; }
+.acts button { flex: none; }`;
 
 /** The table reads as the formula: x, x − μ, x̂, γ, β, y. A row with ends has sliders. */
 const ROWS = [
@@ -454,37 +547,41 @@ function page(id) {
   return `<div class="whole">
     <div class="show"><div class="stage" tabindex="0" role="application" aria-label="Picture. Arrow keys turn the camera." aria-describedby="${id}-state">
       <svg aria-hidden="true"></svg>
-      <button class="grip" type="button" aria-label="Point x. Arrow keys move it in the plane of the picture."></button>
-      <p class="hint">Drag x. Drag the background to turn the camera.</p>
+      <button class="grip x" type="button" aria-label="Point x. Arrow keys up and down shift it, left and right stretch it."></button>
+      <button class="grip hat" type="button" aria-label="Its image x hat. Arrow keys turn it, and x with it."></button>
+      <p class="hint">Drag x, x̂, or the background. Double click: back to the start.</p>
     </div></div>
     <div class="set">
       <div class="steps"><button type="button" data-act="play" aria-label="Play the three steps"><span aria-hidden="true">▶\uFE0E</span></button>
         ${radios(id, "step", '<span class="unseen">Steps of LayerNorm</span>', steps)}</div>
       <p class="say"></p>
-      <table class="math">
+      <table class="math" aria-label="Numbers. Up and down arrows go from slider to slider.">
         <thead><tr><td></td>${heads(3, true)}</tr></thead>
         <tbody>${rows.join("")}</tbody>
       </table>
       ${epsilon()}
-      <small>What LayerNorm cannot see:</small>
-      ${buttons({ shift: "shift x", stretch: "stretch x" })}
-      <div class="line">
-        ${box("show", "60 rows", "cloud")}${box("show", "softmax", "softmax")}
-        ${buttons({ reset: "reset" })}
-      </div>
+      ${buttons({ reset: "reset" })}
     </div></div>`;
 }
 
-function connect({ id, stage, first, state, find, all, on, change, fill, tell, drag }) {
-  const [picture, grip] = ["svg", ".grip"].map(find);
+function connect({ id, root, stage, first, state, find, all, on, change, fill, tell, drag }) {
+  const [picture, gripX, gripHat] = ["svg", ".grip.x", ".grip.hat"].map(find);
   const rows = all("tbody tr");
   let t = first.step; // where the picture is, from step 0 to 3
   let playing = 0; // seconds until the next step is played; 0: not playing
-  let ride = null; // {from, to, share}: a move of x that LayerNorm does not see
-  let note = null; // {words, step, plane}: what this move showed, for which step, and whether its half-plane is shown
-  let glow = 0; // how bright the half-plane of this move is
-  let [unit, cam] = [0, null];
+  // Seconds of the film, which waits until it is seen; null: over. Beside softmax it would answer what a lesson asks.
+  let film = first.show.includes("softmax") ? null : -1;
+  let from = null; // the row with which a hand, or the film, began
+  let done = null; // what it has done since, or did last
+  let glow = 0; // how bright its half-plane is
+  let [unit, cam, angle] = [0, null, polar(first.x).angle];
   const memory = new Map(); // the last places of the words
+
+  /** Whether the middle of the picture is on the screen. */
+  function isSeen() {
+    const { top, bottom } = stage.getBoundingClientRect();
+    return top + bottom > 0 && top + bottom < 2 * innerHeight;
+  }
 
   /** Time goes on by dt seconds. Returns whether something is under way. */
   function advance(dt, jump) {
@@ -497,96 +594,115 @@ function connect({ id, stage, first, state, find, all, on, change, fill, tell, d
       playing = step < 2 ? 0.9 : 0;
       change({ step: step + 1 });
     }
-    if (ride) {
-      ride.share = jump ? 1 : Math.min(1, ride.share + dt / 1.3);
-      change({ x: lerp(ride.from, ride.to, ease(ride.share)) });
-      if (ride.share === 1) stop();
+    if (film !== null && !jump && (film > -1 || isSeen()) && (film += dt) > 0) {
+      const x = filmed(first.x, film);
+      [film, from] = x ? [film, first.x] : [null, null];
+      change({ x: x ?? first.x }, false);
     }
-    if (note && note.step !== step) note = null;
-    const aim = note?.plane ? 1 : 0;
+    const aim = from ? 1 : 0;
     glow = jump ? aim : clamp(glow + (aim ? 3 : -3) * dt, 0, 1);
-    return t !== state().step || playing > 0 || ride !== null || glow !== aim;
+    return t !== state().step || playing > 0 || (film ?? -1) > -1 || glow !== aim;
   }
 
   function draw({ width, dt, calm }) {
     const moving = advance(dt, calm);
     const now = state();
     const tall = Math.round(clamp(width * 0.88, 250, 510));
-    const look = { state: now, t, glow, held: held()?.key === "x", unit, width, tall, id, memory, jump: calm };
-    const result = scene(look);
+    const latest = from && deed(from, now.x, now.eps);
+    if (!done || !from || latest.words) done = latest;
+    const busy = held()?.place || film > 0;
+    const result = scene({ state: now, t, done, glow, held: busy, unit, width, tall, id, memory, jump: calm });
     ({ cam, unit } = result);
     picture.setAttribute("height", tall);
     picture.innerHTML = result.svg;
-    grip.style.transform = `translate(${result.grip[0]}px, ${result.grip[1]}px)`;
+    [gripX, gripHat].forEach((grip, i) => {
+      const place = result.grips[i];
+      grip.hidden = !place;
+      if (place) grip.style.transform = `translate(${place[0]}px, ${place[1]}px)`;
+    });
 
     const n = layerNorm(now.x, now);
+    if (n.sigma > 1e-3 && held()?.grip !== gripX) angle = polar(now.x).angle;
     fill({ ...now, ...n });
     for (const { classList, dataset } of rows) {
       classList.toggle("now", Object.keys(REACHED)[now.step] === dataset.key);
       classList.toggle("ahead", REACHED[dataset.key] > now.step);
     }
-    const words = note?.words ?? sentence(now, n);
+    const words = done?.words || sentence(now, n);
     tell(words, report(now, n, words));
     return moving || !result.settled;
   }
 
   const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-  const bounded = (x) => x.map((v) => clamp(Math.round(v * 100) / 100, -LIMIT, LIMIT));
   function turn(from, dx, dy) {
     change({ camera: [((from[0] + dx + 540) % 360) - 180, clamp(from[1] + dy, -15, 80)] });
   }
-  /** What was under way ends when a hand does something else: x is where it was going to. */
-  function stop() {
-    if (ride) change({ x: ride.to.map((v) => Math.round(v * 1e4) / 1e4) });
-    [ride, playing] = [null, 0];
+  /** The film ends at the first touch, with x where it is. */
+  function touch() {
+    if (film !== null) change({});
+    film = null;
+  }
+  /** What was under way ends when a hand does something else. */
+  function halt() {
+    touch();
+    [playing, from] = [0, null];
+  }
+  for (const event of ["pointerdown", "keydown"]) on(root, event, touch);
+  /** A hand takes x or x̂. Returns where x is; of equal numbers the angle is what it was. */
+  function take() {
+    halt();
+    [from, done] = [state().x, null];
+    return { ...polar(from), ...(layerNorm(from).sigma > 1e-3 ? {} : { angle }) };
   }
   const held = drag(
     stage,
     ({ target, clientX, clientY }) => {
       if (!cam) return null;
-      const key = target === grip ? "x" : "camera";
-      if (key === "x") halt();
-      const from = state()[key];
-      return { key, from, x: clientX, y: clientY, k: cam.at(state().x)[3] };
+      const grip = [gripX, gripHat].find((one) => one === target);
+      if (!grip) return { key: "camera", was: state().camera, x: clientX, y: clientY };
+      const place = take();
+      const [x, y] = cam.at(grip === gripX ? from : layerNorm(from, state()).hat);
+      return { key: "x", was: from, grip, place, x: clientX - x, y: clientY - y };
     },
-    ({ clientX, clientY }, { key, from, x, y, k }) => {
-      if (key === "camera") return turn(from, (x - clientX) * 0.4, (clientY - y) * 0.3);
+    ({ clientX, clientY }, { key, was, grip, place, x, y }) => {
+      if (key === "camera") return turn(was, (x - clientX) * 0.4, (clientY - y) * 0.3);
       const { left, right, top, bottom } = stage.getBoundingClientRect();
-      const px = clamp(clientX, left + 16, right - 16);
-      const py = clamp(clientY, top + 16, bottom - 16);
-      change({ x: bounded(add(from, cam.move(px - x, py - y, k))) });
+      const to = [clamp(clientX, left + 16, right - 16) - x, clamp(clientY, top + 16, bottom - 16) - y];
+      if (grip === gripX) {
+        const ways = reach(cam, was, [UP, outward(place.angle)], to, unit);
+        const [up, out] = ways.map((way) => way - clamp(way, -0.1, 0.1)); // or a shift would stretch a little
+        return change({ x: placed({ ...place, mu: place.mu + up / Math.sqrt(3), spread: place.spread + out }) });
+      }
+      change({ x: placed({ ...place, angle: nearest(to, angle) }) });
     },
-    ({ key, from }) => change({ [key]: from }),
+    ({ key, was }) => change({ [key]: was }),
   );
+  /** The angle near another at which the circle is seen nearest to a place. */
+  function nearest([x, y], angle) {
+    const size = length(layerNorm(from, state()).hat);
+    const angles = upTo(121).map((i) => angle + (i - 60) / 100);
+    const away = (one) => {
+      const [a, b] = cam.at(scaled(outward(one), size));
+      return Math.hypot(a - x, b - y);
+    };
+    return angles.reduce((best, one) => (away(one) < away(best) ? one : best));
+  }
   on(stage, "keydown", (event) => {
     const arrow = ARROWS[event.key];
     if (!arrow || !cam) return;
     event.preventDefault();
-    if (event.target !== grip) return turn(state().camera, -5 * arrow[0], 5 * arrow[1]);
-    halt();
-    change({ x: bounded(add(state().x, cam.move(arrow[0] * unit * 0.1, arrow[1] * unit * 0.1, 1))) });
+    const [right, down] = arrow;
+    if (event.target === stage) return turn(state().camera, -5 * right, 5 * down);
+    const place = take();
+    if (event.target === gripHat) place.angle += 0.1 * (right - down);
+    else {
+      place.mu -= 0.1 * down;
+      place.spread += 0.2 * right * (dot(outward(place.angle), cam.right) < 0 ? -1 : 1);
+    }
+    change({ x: placed(place) });
   });
-  /** The same, and what a button has shown is over. */
-  function halt() {
-    stop();
-    note = null;
-  }
 
-  function moveUnseen(kind) {
-    const { x, eps, step } = state();
-    const { to, words } = unseenMove(kind, x);
-    const [before, after] = [x, to].map((row) => layerNorm(row, { eps }).hat);
-    const moved = length(add(after, before, -1));
-    const plane = eps < 1e-3 * layerNorm(x).variance; // with a large ε a row of the half-plane has an image of its own
-    const still = plane ? "x̂ stands still, as for every row of the blue half-plane." : "x̂ stands still.";
-    const then = moved > 0.0005 ? `Because of ε, x̂ moves by ${fmt(moved, 3)}.` : still;
-    ride = { from: x, to, share: 0 };
-    note = { words: `${words}. ${then}`, step: Math.max(2, step), plane };
-    change({ step: note.step });
-  }
   const acts = {
-    shift: () => moveUnseen("shift"),
-    stretch: () => moveUnseen("stretch"),
     play() {
       [t, playing] = [0, 0.6];
       change({ step: 0 });

@@ -48,17 +48,17 @@ show("gradient of W, first row", W.grad[0])
 # %% [markdown]
 # ## 5.1 One axis, two promises
 #
-# What does each of the two layers make of a row? Three numbers are a point in space, seen here from above, almost along the direction (1, 1, 1). The blue dot on the circle is LayerNorm of $x$, the black dot in the triangle is softmax of $x$.
+# What does each of the two layers make of a row? Three numbers are a point in space, seen here from above. The blue dot on the circle is LayerNorm of $x$, the black dot in the triangle is softmax of $x$.
 
 # %%
-explore.sphere(x=(1.2, -0.4, 0.3), show=["softmax"], camera=(120, 80))
+explore.sphere(x=(1.2, -0.4, 0.3), show=["softmax"], camera=(180, 55))
 
 # %% [markdown]
-# **Find out:** *shift x* adds the same number to all three entries. *stretch x* multiplies their distances from the mean. Which of the two dots does each button move?
+# **Find out:** drag $x$. Along the direction (1, 1, 1) it is *shifted*: all three entries gain the same number. Away from the line of (1, 1, 1) it is *stretched*: their distances from the mean are multiplied. Which of the two dots does each move?
 #
 # <details><summary>What there is to find</summary>
 #
-# Neither button moves the blue dot. *stretch x* moves the black one: a wider row brings it closer to a corner. [Section 5.2](#5.2-A-softmax-that-survives) and [section 5.3](#5.3-What-each-of-them-cannot-see) say why.
+# Neither moves the blue dot, as long as $x$ stays on its side of the line. A stretch moves the black one: a wider row brings it closer to a corner. [Section 5.2](#5.2-A-softmax-that-survives) and [section 5.3](#5.3-What-each-of-them-cannot-see) say why.
 #
 # </details>
 #

@@ -66,11 +66,11 @@ print("digits read:", _digits_read(patient))
 explore.sphere()
 
 # %% [markdown]
-# **Find out:** at step 2 press *shift x* and *stretch x*, and watch $\hat x$. Then move $\epsilon$ to its right end and press both again. Which of the two is seen now?
+# **Find out:** at step 2 drag $x$ along the direction (1, 1, 1), which is a *shift*, then away from that line, which is a *stretch*, and watch $\hat x$. Then move $\epsilon$ to its right end and drag again. Which of the two is seen now?
 #
 # <details><summary>What there is to find</summary>
 #
-# With a small $\epsilon$, $\hat x$ stays where it is both times. With a large $\epsilon$ it stays for a shift and moves for a stretch, because the row ends inside the circle.
+# With a small $\epsilon$, $\hat x$ stays where it is both times, unless $x$ crosses the line. With a large $\epsilon$ it stays for a shift and moves for a stretch, because the row ends inside the circle.
 #
 # </details>
 
