@@ -52,6 +52,10 @@ MADE = {  # what lies there as NAME.ipynb: (a text, or a function that makes it;
     "a link to itself": (lambda path: path.symlink_to(path), None),  # a link is nobody's submission
     "4,900 copies of an exercise": (json.dumps({"cells": cells([RIGHT] * 4900)}), "there are 4900 cells"),
     "a cell of 40 MB": (notebook("x = '" + "a" * 40_000_000 + "'"), ONE),
+    "helpers of 300,000 signs": (
+        json.dumps({"cells": cells([f"a = '{'x' * 150_000}'", f"b = '{'x' * 150_000}'", f"{RIGHT}\nboth = a + b"])}),
+        "own definitions used too: a, b",
+    ),
     "brackets in brackets": (notebook("x = " + "(" * 90_000), ONE),
     "blanks before a mark": (notebook(("\t" * 20_000 + "x\n") * 9), ONE),
     "half a notebook": (notebook(RIGHT)[:20_000], NONE + "JSONDecodeError"),
@@ -74,7 +78,8 @@ def test_a_file_of_any_kind_has_a_row_and_the_next_one_is_graded(name, tmp_path)
     assert table.pop("zoe")["points"] == "9" and len(table) == (told is not None)
     for row in table.values():
         assert told in row["state"] + row["remarks"], row
-        assert (tmp_path / row["page"]).is_file()
+        assert (tmp_path / row["page"]).is_file() and (tmp_path / row["page"]).stat().st_size < 1_000_000
+        assert "x" * 1000 not in (tmp_path / row["page"]).read_text(encoding="utf-8")
 
 
 NAMES = [
