@@ -12,7 +12,7 @@ from pathlib import Path
 
 from teaching.classroom import accounts
 
-LARGEST = 32 << 20  # bytes of one file
+LARGEST, ROOM, MOST = 32 << 20, 256 << 20, 100  # bytes of one file and of a learner's, files of a learner
 LOGS = ("attempts.jsonl", "inventory.jsonl")
 
 
@@ -34,11 +34,12 @@ def learners_homes(folder):
     return {name: user.pw_dir for name, user in members.items() if name != accounts.TEACHER}
 
 
-def collect(homes, target):
+def collect(homes, target, largest=LARGEST, room=ROOM, only=False):
     """Copy work/*.ipynb, attempts.jsonl and inventory.jsonl of each learner to target/NAME/.
 
-    homes: {name: home}. A copy that is there already and has the same size and time is left; times are kept. Nothing is
-    removed there. Returns [(name, file, why it was not copied)].
+    homes: {name: home}. largest, room: bytes of a file and of a learner's files; a sparse file counts as what it would
+    become here. A copy that is there already and has the same size and time is left; times are kept. Nothing is removed
+    there, unless only: then what was not copied now. Returns [(name, file, why it was not copied)].
     """
     left_out = []
     for name, home in homes.items():
@@ -51,12 +52,19 @@ def collect(homes, target):
         except OSError as error:
             left_out.append((name, "work", error.strerror))
             continue
-        for item in sorted(filter(_is_work, os.listdir(work))):
+        left, kept, items = room, set(), sorted(filter(_is_work, os.listdir(work)))
+        for item in items[:MOST]:
             try:
-                _copy(work, item, own)
+                left -= _copy(work, item, own, min(largest, left))
+                kept.add(item)
             except OSError as error:
                 left_out.append((name, item, error.strerror))
         os.close(work)
+        if items[MOST:]:
+            left_out.append((name, f"all after {items[MOST - 1]}", f"there are more than {MOST} files"))
+        for copy in own.iterdir() if only else ():
+            if copy.name not in kept:
+                copy.unlink()
     return left_out
 
 
@@ -65,19 +73,22 @@ def _is_work(name):
     return name.isprintable() and (name.endswith(".ipynb") or name in LOGS)
 
 
-def _copy(folder, name, target):
-    """Copy one plain file of an open folder into the folder target, in one step; OSError says why it cannot be."""
+def _copy(folder, name, target, largest):
+    """Copy one plain file of an open folder into the folder target, in one step; OSError says why it cannot be.
+
+    Returns its size, at most largest.
+    """
     careful = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
     with open(name, "rb", opener=lambda path, _: os.open(path, careful, dir_fd=folder)) as file:
         about, copy = os.fstat(file.fileno()), target / name
         same = copy.exists() and (copy.stat().st_size, copy.stat().st_mtime_ns) == (about.st_size, about.st_mtime_ns)
         if not stat.S_ISREG(about.st_mode):
             raise OSError(0, "not a plain file")
-        if about.st_size > LARGEST:
-            raise OSError(0, f"larger than {LARGEST >> 20} MB")
-        if same:
-            return
-        part = target / ".part"
-        part.write_bytes(file.read(LARGEST))
-        os.utime(part, ns=(about.st_atime_ns, about.st_mtime_ns))
-        part.replace(copy)
+        if about.st_size > largest:
+            raise OSError(0, f"larger than the {largest / 2**20:.1f} MB that are left for it")
+        if not same:
+            part = target / ".part"
+            part.write_bytes(file.read(largest))
+            os.utime(part, ns=(about.st_atime_ns, about.st_mtime_ns))
+            part.replace(copy)
+        return about.st_size

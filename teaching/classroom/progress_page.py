@@ -22,6 +22,7 @@ from tornado.web import Application, HTTPError, RequestHandler, authenticated
 from teaching.classroom import accounts, collect
 
 REFRESH = 15  # seconds
+LARGEST, ROOM = 8 << 20, 12 << 20  # bytes of a file and of a learner's: all lessons with their figures have 3 MB
 FOLDER = Path(os.environ.get("CLASS_FOLDER", "."))
 
 
@@ -35,7 +36,7 @@ def make_page(lesson):
     copies.mkdir(mode=0o700, exist_ok=True)
     os.chown(copies, 0, reader.pw_gid)
     copies.chmod(0o2750)  # what is made in it is of its group as well
-    left_out = collect.collect(homes, copies)
+    left_out = collect.collect(homes, copies, LARGEST, ROOM, only=True)
     program = Path(__file__).with_name("progress_reader.py").read_text(encoding="utf-8")
     missing = [name for name in settings["learners"] if name not in homes]  # they never started a server
     command = [sys.executable, "-c", program, lesson, ",".join(missing), *(str(copies / name) for name in homes)]

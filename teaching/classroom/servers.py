@@ -1,6 +1,7 @@
 """A learner's server: the learner's own Unix account, on the edition that is newest when it starts, within limits."""
 
 import asyncio
+import ctypes
 import os
 import resource
 import shutil
@@ -12,6 +13,8 @@ from traitlets import Dict, Unicode
 from teaching.classroom import accounts, ports
 
 PROCESSES = 512  # processes and threads of one learner; a server and five kernels have about 150
+LARGEST = 1 << 30  # bytes of a file, its log among them
+SHARED = 64 << 20  # bytes in /dev/shm, which no other limit counts
 ROOM = 1 << 20  # bytes that a server needs for its sockets, and a new account for its home
 
 
@@ -21,6 +24,13 @@ class NotStarted(Exception):
     def __init__(self, message):
         super().__init__(message)
         self.jupyterhub_message = message
+
+
+def _own_shared_memory():
+    """Give this process a small /dev/shm of its own, if the hub may mount; it sees what is mounted later."""
+    new_namespace, follows, no_programs, kernel = 0x20000, 1 << 14 | 1 << 19, 2 | 4, ctypes.CDLL(None)
+    if kernel.unshare(new_namespace) == 0 and kernel.mount(b"none", b"/", None, follows, None) == 0:
+        kernel.mount(b"tmpfs", b"/dev/shm", b"tmpfs", no_programs, b"mode=1777,size=%d" % SHARED)
 
 
 class ClassSpawner(LocalProcessSpawner):
@@ -76,7 +86,9 @@ class ClassSpawner(LocalProcessSpawner):
         memory = int(self.settings["memory"] * 2**30)
 
         def preexec():
+            _own_shared_memory()
             become()
+            resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST, LARGEST))
             resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
             resource.setrlimit(resource.RLIMIT_NPROC, (PROCESSES, PROCESSES))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -108,6 +108,9 @@ def test_work_is_collected_without_following_anything(tmp_path):
         assert [name[:2] for _, name, _ in left_out] == ["03", "04", "05", "06"]
         assert sorted(os.listdir(out / "mara")) == copied
         assert (out / "mara" / copied[0]).stat().st_mtime_ns == (work / copied[0]).stat().st_mtime_ns
+    few = [name for _, name, _ in collect.collect({"mara": home}, out, room=6, only=True)]  # "mine" has four bytes
+    assert few[3:] == [*copied[1:]] or set(copied[1:]) <= set(few), "what is left is for the first"
+    assert os.listdir(out / "mara") == copied[:1]
     work.rename(home / "away")
     work.symlink_to(home / "away")
     assert collect.collect({"mara": home}, out)[0][:2] == ("mara", "work"), "nor is a linked folder"
@@ -318,6 +321,10 @@ def test_a_kernel_is_told_its_limits(trial):
     }
     for code, told in asks.items():
         assert re.search(told, kernel.say(code), re.DOTALL)
+    shared = "import os\nroom = os.statvfs('/dev/shm')\nprint(room.f_blocks * room.f_frsize)"
+    assert int(kernel.say(shared)) == 64 << 20
+    listens = "import os\nprint(sum(line.split()[3] == '0A' and int(line.split()[7]) == os.getuid() for line in "
+    assert kernel.say(listens + "open('/proc/net/tcp').readlines()[1:]))").strip() == "1", "that of the server"
 
 
 @needs_a_machine

@@ -1,5 +1,6 @@
 """Run by each kernel of a class before its first cell: what `make lab`'s kernels run, and a word on the memory."""
 
+import contextlib
 import os
 import runpy
 from pathlib import Path
@@ -19,3 +20,7 @@ def _say_the_limit(result):
 
 
 get_ipython().events.register("post_run_cell", _say_the_limit)  # noqa: F821 - there in every kernel
+with contextlib.suppress(AttributeError):  # a port of ipykernel's, for what child processes print, takes all that comes
+    _iopub = get_ipython().kernel.iopub_thread  # noqa: F821
+    _iopub._pipe_flag = False
+    _iopub.io_loop.add_callback(_iopub._pipe_in.close)
