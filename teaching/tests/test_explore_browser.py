@@ -111,7 +111,8 @@ def test_a_second_explorable_on_the_page_leaves_the_look_of_the_first(opened):
     page.evaluate(
         """async () => {
           const { start, default: { render } } = await import("./row.mjs");
-          render({ model: { ...start }, el: document.querySelector("main").appendChild(document.createElement("div")) });
+          const el = document.querySelector("main").appendChild(document.createElement("div"));
+          render({ model: { ...start }, el });
         }"""
     )
     assert page.evaluate(look) == before != page.evaluate(look.replace("'.say'", "'.ln-row .say'"))

@@ -1,8 +1,9 @@
 """Explorables: things to play with before reading. Each is one ES module in this folder, NAME.mjs.
 
 host.mjs has what all of them share: numbers, words, drawing, the look of a page, hands and frames. A module says what
-it computes, how it is drawn and what its controls do. It is a script of the page and asks no kernel, in JupyterLab and
-on the site alike; its `start` holds the same parameters with the same defaults as the function here. What it computes is exported, too, and compared with PyTorch in tests/test_explore.py.
+it computes, how it is drawn and what its controls do. It is a script of the page, in JupyterLab as on the site, and
+asks no kernel; its `start` holds the same parameters with the same defaults as the function here. What it computes is
+exported, too, and compared with PyTorch in tests/test_explore.py.
 NAME.svg is the picture that it draws at its start, with a title and a description, for viewers that run no script,
 NAME-NUMBER.svg what it draws in a lesson that begins otherwise: after an edit, `node
 lessons_src/lessonkit/explore/still.mjs`. One more explorable is its module, its picture, and here a function,
