@@ -44,7 +44,7 @@ class Explorable:
         place = (
             f'<div data-explore="{self.name}" data-state="{html.escape(json.dumps(self.state))}">'
             f'<img src="data:image/svg+xml;base64,{source}" alt="{re.search("<desc>(.*)</desc>", picture)[1]}" '
-            'style="max-width: 100%"><p>Run this cell, and it moves.</p></div>'
+            'style="max-width: 100%"><p>Run the cells down to this one, and it moves.</p></div>'
             f'<script type="module">\n{_joined(self.name)}</script>'
         )
         data = {"text/html": place, "image/svg+xml": picture, "text/plain": repr(self)}
