@@ -15,13 +15,17 @@ import html
 import inspect
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 __all__ = ["backward", "batch", "block", "depth", "row", "sphere", "stream"]
 
-_HERE = Path(__file__).parent
+
+def _stored(file):
+    return Path(__file__).with_name(file).read_text(encoding="utf-8")
 
 
+@dataclass
 class Explorable:
     """The explorable `name`, and the parameters that it begins with, as `state`.
 
@@ -30,16 +34,16 @@ class Explorable:
     which module a page may show in its place ("explore") and with which parameters ("state").
     """
 
-    def __init__(self, name, state):
-        self.name, self.state = name, state
+    name: str
+    state: dict
 
     def __repr__(self):
         return f"explore.{self.name}: {inspect.getdoc(globals()[self.name]).splitlines()[0]}"
 
     def _repr_mimebundle_(self, **kwargs):
-        stills = json.loads((_HERE / "stills.json").read_text(encoding="utf-8"))
-        of_lessons = (name for name, state in stills.items() if name[:-3] == self.name and state == self.state)
-        picture = (_HERE / f"{next(of_lessons, self.name)}.svg").read_text(encoding="utf-8")
+        stills = json.loads(_stored("stills.json")).items()
+        of_lessons = (name for name, state in stills if name[:-3] == self.name and state == self.state)
+        picture = _stored(f"{next(of_lessons, self.name)}.svg")
         source = base64.b64encode(picture.encode()).decode()
         place = (
             f'<div data-explore="{self.name}" data-state="{html.escape(json.dumps(self.state))}">'
@@ -53,10 +57,9 @@ class Explorable:
 
 def _joined(name):
     """Return a module with the host that it imports as one text, which needs no other file."""
-    host, module = ((_HERE / f"{part}.mjs").read_text(encoding="utf-8") for part in ("host", name))
-    host = re.sub("^export ", "", host, flags=re.MULTILINE)
+    host = re.sub("^export ", "", _stored("host.mjs"), flags=re.MULTILINE)
     enclosed = lambda names: f"const {names[1]} = (() => {{\n{host}\nreturn {names[1]};\n}})();"
-    return re.sub(r'import (\{[^}]*\}) from "\./host\.mjs";', enclosed, module)
+    return re.sub(r'import (\{[^}]*\}) from "\./host\.mjs";', enclosed, _stored(f"{name}.mjs"))
 
 
 def _made(name, state):
