@@ -234,6 +234,7 @@ def test_an_explorable_moves_by_the_keyboard_keeps_its_letters_and_is_left(noteb
     for key in ("Escape", "Shift+Enter"):
         cell = moved(notebook)
         count = len(notebook.cells())
+        page.locator(".say").click()
         page.keyboard.press("b")  # would be a new cell
         assert (page.evaluate(active), len(notebook.cells())) == (cell, count)
         page.keyboard.press(key)

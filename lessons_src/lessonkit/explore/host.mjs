@@ -286,6 +286,7 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
     const root = Object.assign(document.createElement("div"), { className: `ln ln-${name}` });
     root.innerHTML = `<style>${STYLE}.ln.ln-${name} {${style}}</style>${page(id, first)}<p class="unseen" id="${id}-state" role="status"></p>`;
     root.setAttribute("role", "group");
+    root.tabIndex = -1; // so keys after a click or a drag are not JupyterLab's
     root.setAttribute("aria-label", title);
     el.append(root);
     const find = (selector) => root.querySelector(selector);
