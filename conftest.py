@@ -103,6 +103,8 @@ def refusal(path, cell, outputs):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
+    # In a notebook: scripts are neither stored nor compared (coursebuild.notebooks, which some tests cannot import).
+    getattr(item.parent, "sanitize_patterns", {})["(?s)<script.*?</script>"] = ""
     result = yield
     if getattr(item, "test_outputs", None) is not None:  # one of nbval's cells
         reason = refusal(item.path, item.cell, item.test_outputs)

@@ -219,13 +219,33 @@ def test_a_prediction_is_clicked_or_answered_by_keys_and_its_outcome_says_what_w
     assert noted == [("Predict 3.1", "b", "not yet"), ("Recall 3.1", "b", "right")]
 
 
-def test_an_explorable_moves_by_the_keyboard(notebook):
+def moved(notebook):
+    """Press an arrow key on an explorable's first slider, wait until its value has changed, and return its cell."""
     cell = next(id for id, cell in notebook.cells().items() if "".join(cell["source"]).startswith("explore."))
     handle = notebook.go_to(cell).get_by_role("slider").first
-    before = handle.get_attribute("aria-valuenow") or handle.input_value()
-    handle.focus()
-    notebook.page.keyboard.press("ArrowRight")
-    assert (handle.get_attribute("aria-valuenow") or handle.input_value()) != before
+    before = handle.input_value()
+    handle.press("ArrowRight")
+    notebook.page.wait_for_function("before => document.activeElement.value !== before", arg=before)
+    return cell
+
+
+def test_an_explorable_moves_by_the_keyboard_keeps_its_letters_and_is_left(notebook):
+    page, active = notebook.page, "jupyterapp.shell.currentWidget.content.activeCell.model.id"
+    for key in ("Escape", "Shift+Enter"):
+        cell = moved(notebook)
+        count = len(notebook.cells())
+        page.locator(".say").click()
+        page.keyboard.press("b")  # would be a new cell
+        assert (page.evaluate(active), len(notebook.cells())) == (cell, count)
+        page.keyboard.press(key)
+        notebook.idle()
+        page.keyboard.press("ArrowUp" if key == "Escape" else "ArrowDown")
+        assert page.evaluate(active) != cell
+    page.locator(".ln").wait_for()
+    assert page.locator("[data-explore] > img").is_hidden()
+    page.emulate_media(media="print")
+    assert page.locator("[data-explore] > img").is_visible() and page.locator(".ln").is_hidden()
+    page.emulate_media(media="screen")
 
 
 def test_nothing_was_asked_of_another_machine_and_the_console_is_clean(notebook):
@@ -242,6 +262,8 @@ def test_answers_are_there_after_a_reload_and_in_a_new_kernel(notebook, address)
     asked = notebook.go_to("predict-3-1")
     says = "(element) => getComputedStyle(element, '::after').content"
     assert asked.locator(".jupyter-widgets").evaluate(says) == '"Run this cell, and a click answers."'
+    moved(notebook)  # in a kernel that has run nothing
+    page.keyboard.press("Escape")
     first = next(id for id, cell in notebook.cells().items() if cell["cell_type"] == "code")
     notebook.run(first)
     notebook.run("predict-3-1")

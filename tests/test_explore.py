@@ -5,6 +5,7 @@ Node runs the functions that a module exports on cases that are drawn here, and 
 
 import base64
 import functools
+import html
 import itertools
 import json
 import re
@@ -16,6 +17,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from coursebuild import notebooks
 from lessonkit import data, explore
 from tests.helpers import ROOT, draw
 
@@ -67,26 +69,29 @@ def close(actual, expected, tolerance=1e-9):
 @needs_node
 def test_the_stored_pictures_are_what_the_modules_draw():
     """Of each by itself and as lessons show it. To store them anew, once all notebooks are built: still.mjs."""
-    notebooks = [json.loads(path.read_text("utf-8")) for path in (ROOT / "notebooks/solutions").glob("*.ipynb")]
-    outputs = [out for notebook in notebooks for cell in notebook["cells"] for out in cell.get("outputs", [])]
+    books = [json.loads(path.read_text("utf-8")) for path in (ROOT / "notebooks/solutions").glob("*.ipynb")]
+    outputs = [out for book in books for cell in book["cells"] for out in cell.get("outputs", [])]
     about = [out.get("metadata", {}).get("image/svg+xml") for out in outputs]
     shown = [explore.Explorable(of["explore"], of["state"]) for of in about if of]
-    assert {widget._name for widget in shown} == set(explore.__all__)
-    for widget in shown + [getattr(explore, name)() for name in explore.__all__]:
-        [drawn] = node(widget._name, "still", [[widget._state]])
-        assert widget._repr_mimebundle_()[0]["image/svg+xml"] == drawn
-        assert re.match(r"<svg [^>]*\brole=\"img\"[^>]*>\s*<title>[^<]{10,}</title>\s*<desc>[^<]{60,}</desc>", drawn)
+    assert {one.name for one in shown} == set(explore.__all__)
+    for one in shown + [getattr(explore, name)() for name in explore.__all__]:
+        [drawn] = node(one.name, "still", [[one.state]])
+        data = one._repr_mimebundle_()[0]
+        assert data["image/svg+xml"] == drawn
+        assert base64.b64encode(drawn.encode()).decode() in re.sub(notebooks.SCRIPT, "", data["text/html"])
+        assert re.match(r"<svg [^>]*\brole=\"img\"[^>]*>\s*<title>[^<]{10,}</title>\s*<desc>[^<\"]{60,}</desc>", drawn)
 
 
 @needs_node
 @pytest.mark.parametrize("name", explore.__all__)
 def test_python_and_the_module_begin_with_the_same_parameters(name):
-    """Both what a page imports, and the one text that anywidget takes."""
-    widget = getattr(explore, name)()
-    text = base64.b64encode(widget._esm.encode()).decode()
+    """Both what the site bundles, and the one script that a notebook's page is given."""
+    explorable = getattr(explore, name)()
+    place = explorable._repr_mimebundle_()[0]["text/html"]
+    [script] = re.findall('<script type="module">(.*)</script>', place, re.DOTALL)
+    text = base64.b64encode(script.encode()).decode()
     joined, start = node(f"data:text/javascript;base64,{text}", "start", [[]]) + node(name, "start", [[]])
-    assert joined == start == {key: getattr(widget, key) for key in start}
-    assert set(start) <= set(widget.keys)
+    assert joined == start == json.loads(html.unescape(re.search('data-state="(.*?)"', place)[1])) == explorable.state
 
 
 # ---------------------------------------------------------------------------------- what torch says that they compute

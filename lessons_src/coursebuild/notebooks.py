@@ -21,6 +21,7 @@ TIMEOUT = 600  # a cell that runs for more seconds is stopped, and its lesson is
 WIDGET = "application/vnd.jupyter.widget-view+json"
 NOT_COMPARED = {"image/png", "image/jpeg", WIDGET}
 IGNORED = "nbval-ignore-output"
+SCRIPT = "(?s)<script.*?</script>"  # of an explorable (lessonkit.explore): its picture is stored and compared, not this
 
 
 # ------------------------------------------------------------------------------------------------------------ a kernel
@@ -86,6 +87,8 @@ def clean(lesson, cell, source):
             lesson.fail(source.line, "the cell shows a progress bar. Add the tag nbval-ignore-output.")
         if data.pop(WIDGET, None) and ignored:
             continue  # a progress bar: its stored text would stay at 0 %
+        if "text/html" in data:
+            data["text/html"] = re.sub(SCRIPT, "", data["text/html"])
         if out.output_type == "error":
             out["traceback"] = [f"{out.ename}: {out.evalue}"]
         out.get("metadata", {}).pop("execution", None)

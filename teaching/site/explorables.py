@@ -13,7 +13,7 @@ NAMES = sorted(path.stem for path in MODULES.glob("*.svg") if "-" not in path.st
 def bundle(name, folder):
     """Write NAME.js to a folder: the module as a script that a page opened from a disk may load as well."""
     program = material.PACKAGES / ".bin/esbuild"
-    options = ["--bundle", "--minify", "--format=iife", f"--global-name=explorables.{name}", "--log-level=warning"]
+    options = ["--bundle", "--minify", "--format=iife", "--log-level=warning"]
     subprocess.run([program, MODULES / f"{name}.mjs", *options, f"--outfile={folder / name}.js"], check=True)
 
 
@@ -23,9 +23,9 @@ def still(name):
 
 
 def place(name, state=None, picture=""):
-    """Return the HTML that explore.js fills with an explorable. state: parameters that differ from its start.
+    """Return the HTML where an explorable comes to life. state: parameters that differ from its start.
 
-    Until then, and for good where no script runs, its picture is shown: SVG, of its start where none is named.
+    Until then, on paper, and where no script runs, its picture is shown: SVG, of its start where none is named.
     """
     picture = " ".join((picture or still(name)).split())  # an empty line would end the HTML in Markdown
     parameters = html.escape(json.dumps(state or {}))

@@ -1,59 +1,65 @@
 """Explorables: things to play with before reading. Each is one ES module in this folder, NAME.mjs.
 
 host.mjs has what all of them share: numbers, words, drawing, the look of a page, hands and frames. A module says what
-it computes, how it is drawn and what its controls do. It runs in JupyterLab, through anywidget and the functions below,
-and on a page without a kernel: its `render` takes {model, el}, and its `start` holds the same parameters with the same
-defaults as the function here. What it computes is exported, too, and compared with PyTorch in tests/test_explore.py.
+it computes, how it is drawn and what its controls do. It is a script of the page, in JupyterLab as on the site, and
+asks no kernel; its `start` holds the same parameters with the same defaults as the function here. What it computes is
+exported, too, and compared with PyTorch in tests/test_explore.py.
 NAME.svg is the picture that it draws at its start, with a title and a description, for viewers that run no script,
 NAME-NUMBER.svg what it draws in a lesson that begins otherwise: after an edit, `node
 lessons_src/lessonkit/explore/still.mjs`. One more explorable is its module, its picture, and here a function,
 named in __all__, whose annotations say what its parameters may be.
 """
 
+import base64
+import html
 import inspect
 import json
 import re
+from dataclasses import dataclass
 from pathlib import Path
-
-import anywidget
-from traitlets import Any
 
 __all__ = ["backward", "batch", "block", "depth", "row", "sphere", "stream"]
 
-_HERE = Path(__file__).parent
+
+def _stored(file):
+    return Path(__file__).with_name(file).read_text(encoding="utf-8")
 
 
-class Explorable(anywidget.AnyWidget):
-    """The explorable `name`, whose parameters are synced traits: what is changed by hand can be read from Python.
+@dataclass
+class Explorable:
+    """The explorable `name`, and the parameters that it begins with, as `state`.
 
-    A notebook stores its picture and its words, never its state as a widget. The picture's metadata say which module a
-    page may show in its place ("explore") and with which parameters ("state").
+    A notebook shows its stored picture, until the script below it brings it to life. What is built is stored without
+    the script, and a notebook that is not trusted runs none. The SVG is for viewers without HTML; its metadata say
+    which module a page may show in its place ("explore") and with which parameters ("state").
     """
 
-    def __init__(self, name, state):
-        self._esm = _joined(name)
-        self._name, self._state = name, state
-        self.add_traits(**{key: Any(value).tag(sync=True) for key, value in state.items()})
-        super().__init__()
+    name: str
+    state: dict
 
     def __repr__(self):
-        return f"explore.{self._name}: {inspect.getdoc(globals()[self._name]).splitlines()[0]}"
+        return f"explore.{self.name}: {inspect.getdoc(globals()[self.name]).splitlines()[0]}"
 
     def _repr_mimebundle_(self, **kwargs):
-        data, metadata = super()._repr_mimebundle_(**kwargs)
-        stills = json.loads((_HERE / "stills.json").read_text(encoding="utf-8"))
-        of_lessons = (name for name, state in stills.items() if name[:-3] == self._name and state == self._state)
-        picture = {"image/svg+xml": (_HERE / f"{next(of_lessons, self._name)}.svg").read_text(encoding="utf-8")}
-        about = {"image/svg+xml": {"explore": self._name, "state": self._state}}
-        return data | picture | {"text/plain": repr(self)}, metadata | about
+        stills = json.loads(_stored("stills.json")).items()
+        of_lessons = (name for name, state in stills if name[:-3] == self.name and state == self.state)
+        picture = _stored(f"{next(of_lessons, self.name)}.svg")
+        source = base64.b64encode(picture.encode()).decode()
+        place = (
+            f'<div data-explore="{self.name}" data-state="{html.escape(json.dumps(self.state))}">'
+            f'<img src="data:image/svg+xml;base64,{source}" alt="{re.search("<desc>(.*)</desc>", picture)[1]}" '
+            'style="max-width: 100%"><p>Run the cells down to this one, and it moves.</p></div>'
+            f'<script type="module">\n{_joined(self.name)}</script>'
+        )
+        data = {"text/html": place, "image/svg+xml": picture, "text/plain": repr(self)}
+        return data, {"image/svg+xml": {"explore": self.name, "state": self.state}}
 
 
 def _joined(name):
-    """Return a module with the host that it imports as one text, which is what anywidget takes."""
-    host, module = ((_HERE / f"{part}.mjs").read_text(encoding="utf-8") for part in ("host", name))
-    host = re.sub("^export ", "", host, flags=re.MULTILINE)
+    """Return a module with the host that it imports as one text, which needs no other file."""
+    host = re.sub("^export ", "", _stored("host.mjs"), flags=re.MULTILINE)
     enclosed = lambda names: f"const {names[1]} = (() => {{\n{host}\nreturn {names[1]};\n}})();"
-    return re.sub(r'import (\{[^}]*\}) from "\./host\.mjs";', enclosed, module)
+    return re.sub(r'import (\{[^}]*\}) from "\./host\.mjs";', enclosed, _stored(f"{name}.mjs"))
 
 
 def _made(name, state):

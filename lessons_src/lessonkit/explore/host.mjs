@@ -1,6 +1,6 @@
 // What all explorables share: numbers, words, a picture as SVG text, the look of a page, and the host itself, which
 // hears hands and keys, asks for frames, and leaves nothing behind. No library, no network.
-// A module imports it: a page bundles both, and lessonkit.explore joins both to the one text that anywidget takes. Each
+// A module imports it: the site bundles both, and lessonkit.explore joins both to one script of a notebook's page. Each
 // exports start, its parameters as lessonkit.explore describes them, still(changes), its picture as an SVG file, and what
 // it computes, which is compared with torch.
 
@@ -152,7 +152,10 @@ export function file(title, description, width, height, inside) {
 // ---- The page ----
 
 // Both colors are mixed with the page's own ink, so they are darker on a light page and lighter on a dark one.
+// Where it lives, its stored picture is for print alone.
 const STYLE = `
+@media screen { [data-explore]:has(> .ln) > :not(.ln) { display: none; } }
+@media print { [data-explore] > .ln { display: none; } }
 .ln {
   --accent: color-mix(in srgb, currentColor 20%, #0086d4);
   --orange: color-mix(in srgb, currentColor 8%, #d55e00);
@@ -259,7 +262,8 @@ const EPS = {
 };
 
 /**
- * The anywidget front-end module of an explorable.
+ * Brings an explorable to life in each place of the page that waits for it, [data-explore=NAME] with parameters as JSON
+ * in data-state, and returns {render}, which builds it anywhere.
  * name: its class is ln-NAME. title: its name for a screen reader. start: the model's keys and what they are at first.
  * style: CSS of its own, stronger than STYLE wherever that of a second explorable stands on the page. ranges: {key:
  * {from, to, words}} where PLAIN does not do. page(id, first): HTML with the class stage on the picture and say on the
@@ -272,9 +276,9 @@ const EPS = {
 export function explorable({ name, title, start, style, ranges = {}, page, connect }) {
   const KEYS = Object.keys(start);
 
-  /** Builds the explorable in el and returns the function that takes it away. */
+  /** Builds the explorable in el and returns the function that takes it away. model: an object that hands change. */
   function render({ model, el }) {
-    const state = () => Object.fromEntries(KEYS.map((key) => [key, model.get(key)]));
+    const state = () => Object.fromEntries(KEYS.map((key) => [key, model[key]]));
     const first = state();
     const gone = new AbortController();
     const on = (node, event, act) => node.addEventListener(event, act, { signal: gone.signal });
@@ -282,20 +286,19 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
     const root = Object.assign(document.createElement("div"), { className: `ln ln-${name}` });
     root.innerHTML = `<style>${STYLE}.ln.ln-${name} {${style}}</style>${page(id, first)}<p class="unseen" id="${id}-state" role="status"></p>`;
     root.setAttribute("role", "group");
+    root.tabIndex = -1; // so keys after a click or a drag are not JupyterLab's
     root.setAttribute("aria-label", title);
     el.append(root);
     const find = (selector) => root.querySelector(selector);
     const all = (selector) => [...root.querySelectorAll(selector)];
     const [stage, say, status] = [".stage", ".say", "[role=status]"].map(find);
-    let [frame, last, visible, unsaved, telling] = [0, 0, true, false, 0];
+    let [frame, last, visible, telling] = [0, 0, true, 0];
 
     function request() {
       if (visible && !gone.signal.aborted) frame ||= requestAnimationFrame(tick);
     }
-    /** Sets values of the model; they are saved once a frame, but not for each picture of a film. */
-    function change(values, saved = true) {
-      for (const key in values) model.set(key, values[key]);
-      unsaved ||= saved;
+    function change(values) {
+      Object.assign(model, values);
       request();
     }
     const write = (node, words) => {
@@ -346,13 +349,13 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
         let value = typeof start[key] === "number" ? from(+input.value) : input.value;
         if (input.type === "checkbox") value = input.checked;
         if (listed) value = all(`[data-key=${key}]:checked`).map((box) => box.value);
-        if (i) value = model.get(key).map((old, j) => (j === +i ? from(+input.value) : old));
+        if (i) value = model[key].map((old, j) => (j === +i ? from(+input.value) : old));
         change({ [key]: value, ...also(key, value) });
       }
       on(input, input.type === "range" ? "input" : "change", put);
       const output = input.type === "range" ? input.parentElement.querySelector("output") : null;
       return () => {
-        const value = i ? model.get(key)[i] : model.get(key);
+        const value = i ? model[key][i] : model[key];
         if (input.type === "radio") input.checked = input.value === String(value);
         else if (input.type === "checkbox") input.checked = listed ? value.includes(input.value) : value;
         else {
@@ -384,9 +387,13 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
         sliders[(i + way + sliders.length) % sliders.length].focus();
       });
     });
-    // Or a letter would be one of JupyterLab's commands.
+    // A letter would be one of JupyterLab's commands. Escape leaves, and so does Shift+Enter, which runs the cell.
     on(root, "keydown", (event) => {
-      if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
+      const cell = root.closest(".jp-Cell");
+      if (event.key === "Escape" || (cell && event.key === "Enter" && event.shiftKey)) {
+        event.target.blur();
+        cell?.focus();
+      } else if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
     });
 
     function tick(now) {
@@ -396,8 +403,6 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
       if (width < 150) return; // not on the page yet, or too narrow to be read; its size will ask again
       const moving = draw({ width, dt, calm: matchMedia("(prefers-reduced-motion: reduce)").matches });
       for (const show of inputs) show();
-      if (unsaved) model.save_changes();
-      unsaved = false;
       if (moving) request();
     }
     const size = new ResizeObserver(request);
@@ -410,16 +415,18 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
     );
     size.observe(stage);
     sight.observe(root);
-    for (const key of KEYS) model.on(`change:${key}`, request);
     return () => {
       // nothing stays: no listener, no frame, no timer, no observer
       gone.abort();
       cancelAnimationFrame(frame);
       clearTimeout(telling);
       for (const observer of [size, sight]) observer.disconnect();
-      for (const key of KEYS) model.off(`change:${key}`, request);
       root.remove();
     };
+  }
+  for (const el of globalThis.document?.querySelectorAll(`[data-explore="${name}"]:not(:has(> .ln))`) ?? []) {
+    el.closest(".jp-RenderedHTMLCommon")?.classList.remove("jp-RenderedHTMLCommon"); // JupyterLab's look of tables
+    render({ model: { ...structuredClone(start), ...JSON.parse(el.dataset.state) }, el });
   }
   return { render };
 }

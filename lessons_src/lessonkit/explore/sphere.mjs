@@ -597,7 +597,7 @@ function connect({ id, root, stage, first, state, find, all, on, change, fill, t
     if (film !== null && !jump && (film > -1 || isSeen()) && (film += dt) > 0) {
       const x = filmed(first.x, film);
       [film, from] = x ? [film, first.x] : [null, null];
-      change({ x: x ?? first.x }, false);
+      change({ x: x ?? first.x });
     }
     const aim = from ? 1 : 0;
     glow = jump ? aim : clamp(glow + (aim ? 3 : -3) * dt, 0, 1);

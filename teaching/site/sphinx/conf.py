@@ -53,7 +53,7 @@ html_favicon = "_static/icon.svg"
 html_static_path = ["_static"]
 html_extra_path = ["_extra"]
 html_css_files = ["site.css"]
-html_js_files = [(name, {"defer": "defer"}) for name in ("theme.js", "explore.js", "search.js")]
+html_js_files = [(name, {"defer": "defer"}) for name in ("theme.js", "search.js")]
 html_copy_source = html_show_sourcelink = False
 html_scaled_image_link = False
 html_domain_indices = False
