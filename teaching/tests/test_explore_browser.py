@@ -60,7 +60,7 @@ def drag(page, selector, right, down):
 
 # Every control that Tab should reach gets a number; of a group of radios that is the checked one, or the first.
 NUMBERED = """() => {
-  const all = [...document.querySelectorAll("#here :is(button, input, [tabindex='0'])")];
+  const all = [...document.querySelectorAll("#here :is(button, input, [tabindex='0']):not([tabindex='-1'])")];
   const first = (node, other) => other.name === node.name && (other.checked || all.indexOf(other) < all.indexOf(node));
   const stop = (node) => node.type !== "radio" || node.checked || !all.some((other) => first(node, other));
   const stops = all.filter((node) => !node.disabled && node.checkVisibility() && stop(node));
@@ -145,6 +145,14 @@ STORIES = {  # what a hand does, as methods of a page with their arguments, and 
         (["press", ".stage", "ArrowLeft"], "model.get('cell').join() === '1,2,2'"),
         (["check", "[value=BatchNorm]"], f"{SAYS}('BatchNorm takes 4 means') && {BLUE} === 6"),
         (["uncheck", "[value=T]"], "document.querySelector('code').textContent.startsWith('x.mean(0, keepdim=True)')"),
+    ],
+    "backward": [
+        ([drag, "[data-bar=x] .grip", 30, 0], f"{MOVED} && {SAYS}('Where x₁ is')"),
+        ([drag, "[data-bar=dy] .grip", 0, -19], "model.get('dy')[0] > 0"),
+        (["click", ".path:has([value=mean])"], f"{SAYS}('5 of 5') && model.get('paths').length === 2"),
+        (["dispatch_event", "[data-path=variance]", "click"], "model.get('paths').join() === 'straight'"),
+        (["dblclick", "[data-bar=x]"], "model.get('paths').length === 3 && model.get('dy')[0] === -0.6"),
+        (["press", "[data-bar=dy] input", "ArrowDown"], "document.activeElement.dataset.i === '1'"),
     ],
     "depth": [
         (["click", "[data-act=play]"], "model.get('layer') === 50"),

@@ -88,7 +88,8 @@ export function power(v, digits = 0) {
 export const INK = "currentColor";
 export const ACCENT = "var(--accent)"; // LayerNorm's result and what is chosen, and nothing else
 export const ORANGE = "var(--orange)"; // BatchNorm's, as in the whole course
-const FILE_COLORS = { [INK]: "#1f2328", [ACCENT]: "#0072b2", [ORANGE]: "#d55e00" };
+export const [GREEN, PURPLE] = ["var(--green)", "var(--purple)"]; // parts of a sum
+const FILE_COLORS = { [INK]: "#1f2328", [ACCENT]: "#0072b2", [ORANGE]: "#d55e00", [GREEN]: "#087f60", [PURPLE]: "#a45486" };
 
 let least = 0;
 /** Pixels of letters: as many as asked for, or more on a slide. What letters need room for is told in them. */
@@ -151,11 +152,13 @@ export function file(title, description, width, height, inside) {
 
 // ---- The page ----
 
-// Both colors are mixed with the page's own ink, so they are darker on a light page and lighter on a dark one.
+// The colors are mixed with the page's own ink, so they are darker on a light page and lighter on a dark one.
 const STYLE = `
 .ln {
   --accent: color-mix(in srgb, currentColor 20%, #0086d4);
   --orange: color-mix(in srgb, currentColor 8%, #d55e00);
+  --green: color-mix(in srgb, currentColor 22%, #009e73);
+  --purple: color-mix(in srgb, currentColor 22%, #cc67a7);
   --soft: color-mix(in srgb, currentColor 68%, transparent);
   --line: color-mix(in srgb, currentColor 20%, transparent);
   --faint: color-mix(in srgb, currentColor 8%, transparent);
@@ -371,6 +374,19 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
         request();
       });
     }
+    on(stage, "dblclick", () => find("[data-act=reset]")?.click());
+    // The sliders of a table or of a picture are one Tab stop: left and right change one, up and down go to the next.
+    const sliders = all(":is(table, .stage) [type=range]");
+    sliders.forEach((slider, i) => {
+      slider.tabIndex = i && -1;
+      on(slider, "focus", () => sliders.forEach((other) => (other.tabIndex = other === slider ? 0 : -1)));
+      on(slider, "keydown", (event) => {
+        const way = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+        if (!way) return;
+        event.preventDefault();
+        sliders[(i + way + sliders.length) % sliders.length].focus();
+      });
+    });
     // Or a letter would be one of JupyterLab's commands.
     on(root, "keydown", (event) => {
       if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();

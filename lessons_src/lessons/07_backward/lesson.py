@@ -66,7 +66,7 @@ for norm in (nn.LayerNorm(64, elementwise_affine=False), Copy()):
 # %% [markdown]
 # ## 7.1 Three paths back
 #
-# $dy$ says, for each output, how fast the loss grows with it. $dx$ says so for each input. The backward pass makes $dx$ out of $dy$, on three paths: straight, through the mean, and through the variance. Drag the bars of $dy$ and $x$. The nudges at the bottom measure what $dx$ should be.
+# $dy$ says, for each output, how fast the loss grows with it. $dx$ says so for each input. The backward pass makes $dx$ out of $dy$, on three paths: straight, through the mean, and through the variance. Drag $dy$, pull $x$ along the loss, and click a path to cut it. The marks beside $dx$ are slopes, measured.
 
 # %%
 explore.backward()
