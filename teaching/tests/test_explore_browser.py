@@ -147,7 +147,7 @@ STORIES = {  # what a hand does, as methods of a page with their arguments, and 
         (["uncheck", "[value=T]"], "document.querySelector('code').textContent.startsWith('x.mean(0, keepdim=True)')"),
     ],
     "backward": [
-        ([drag, "[data-bar=x] .grip", 30, 0], f"{MOVED} && {SAYS}('Where x₁ is')"),
+        ([drag, "[data-bar=x] .grip", 30, 0], MOVED),
         ([drag, "[data-bar=dy] .grip", 0, -19], "model.get('dy')[0] > 0"),
         (["click", ".path:has([value=mean])"], f"{SAYS}('5 of 5') && model.get('paths').length === 2"),
         (["dispatch_event", "[data-path=variance]", "click"], "model.get('paths').join() === 'straight'"),

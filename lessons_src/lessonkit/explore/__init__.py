@@ -188,7 +188,7 @@ def sphere(
 
 
 def backward(
-    x: _numbers(-10, 10, 3, 8) = (0.4, -0.8, 2, 1.3, -1.9),
+    x: _numbers(-10, 10, 3, 6) = (0.4, -0.8, 2, 1.3, -1.9),
     dy: _as_many(-10, 10) = (-0.6, 1.2, 2.2, 0.9, 0.5),
     gain: _as_many(-10, 10) = None,
     eps: _numbers(0, 10) = 1e-5,

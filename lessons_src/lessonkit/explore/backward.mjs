@@ -66,50 +66,47 @@ function shownOf(state) {
 
 // ---- Words ----
 
-/** What the hand has done: pulled entry `pulled` of x, or cut paths. It does not say what there is to find. */
-function sentence({ x, paths, dx, slopes }, pulled) {
-  const wrong = (i) => Math.abs(slopes[i] - dx[i]) > 0.005 * Math.max(1, Math.abs(slopes[i]));
-  if (pulled !== null) {
-    const verdict = wrong(pulled) ? ", which is wrong." : ".";
-    return `Where x${SUBSCRIPTS[pulled]} is now, a little more of it moves the loss by ${fmt(slopes[pulled])} for 1. dx says ${fmt(dx[pulled])}${verdict}`;
-  }
-  if (paths.length === 3) return "Drag dy, and pull x along the loss. Click a path to cut it: is dx still the slope of the loss?";
-  return `dx misses the slope of the loss in ${upTo(x.length).filter(wrong).length} of ${x.length} places.`;
+/** What a hand can do, or what it has cut. It does not say what there is to find. */
+function sentence({ paths, dx, slopes }) {
+  if (paths.length === 3)
+    return "Drag dy, and pull x along the loss. Click a path to cut it: is dx still the slope of the loss?";
+  const missed = dx.filter((v, i) => Math.abs(slopes[i] - v) > 0.005 * Math.max(1, Math.abs(slopes[i]))).length;
+  return `dx misses the slope of the loss in ${missed} of ${dx.length} places.`;
 }
 
 // ---- The picture ----
 
 const TITLE = "The backward pass of LayerNorm, on three paths";
 const TONES = { straight: INK, mean: GREEN, variance: PURPLE };
-const SUBSCRIPTS = "₁₂₃₄₅₆₇₈";
-const HEAD = 66; // pixels on the left for the names of the rows
 // Of a row: its top, the height of its 0, and the pixels of what is as large as its limit.
 const ROW = {
   dy: { top: 0, height: 100, zero: 50, reach: 34 },
   dx: { top: 236, zero: 302, reach: 58 },
-  x: { top: 384, height: 136, zero: 446, reach: 48 },
+  loss: { top: 384, height: 136, zero: 446, reach: 48 },
 };
-const BOX = { top: 148, height: 40 };
-const HEIGHT = ROW.x.top + ROW.x.height;
+const BOX = { top: 145, height: 46, middle: 168 };
+const HEIGHT = ROW.loss.top + ROW.loss.height;
 
 const heightAt = (key, value, limits) => ROW[key].zero - clamp((value || 0) / limits[key], -1, 1) * ROW[key].reach;
 
 /** Where things are across the picture: middles of columns, four slots of dx in each, the boxes between them. */
 function layout(D, width) {
-  const pitch = (width - HEAD) / D;
-  const middle = (i) => HEAD + (i + 0.5) * pitch;
+  const head = 6.5 * letters() - 12; // for the names of the rows
+  const pitch = (width - head) / D;
+  const middle = (i) => head + (i + 0.5) * pitch;
   const thin = Math.min(18, (pitch - 13) / 4);
-  const box = Math.min(92, pitch - 12);
+  const box = Math.min(92, pitch - 10);
   const inside = Math.floor((D - 1) / 2) * pitch + box / 2; // of both boxes, from the left and from the right
   return {
+    head,
     pitch,
     middle,
     thin,
     slot: (i, n) => middle(i) - 4 + (n - 1.5) * thin,
     half: pitch / 2 - 8,
     boxes: {
-      straight: { left: 1, width: HEAD - 8 },
-      mean: { left: HEAD + inside - box, width: box },
+      straight: { left: 1, width: head - 8 },
+      mean: { left: head + inside - box, width: box },
       variance: { left: width - inside, width: box },
     },
   };
@@ -130,17 +127,19 @@ function pathway(path, shown, { middle, slot, boxes }, limits) {
     return [[from + bend(middle(i), ROW.dy.height, center, BOX.top), enters], out];
   });
   const thick = (v) => 1 + 8 * Math.min(1, Math.abs(v || 0) / limits.dx);
-  const look = (width) => ({ stroke: color, ...(on ? { "stroke-width": width } : { "stroke-dasharray": "3 4", opacity: 0.5 }) });
+  const cut = { "stroke-dasharray": "3 4", opacity: 0.5 };
+  const look = (width) => ({ stroke: color, ...(on ? { "stroke-width": width } : cut) });
+  const hit = { fill: "none", stroke: "transparent", "stroke-width": 11 }; // a finger meets no thin line
   const words = { "text-anchor": "middle", "font-size": width < 54 ? 11 : 12 };
   const value = `${path === "straight" ? "× " : ""}${fmt(shown.shared[path])}`;
   return [
     ...ways.map(([d, amount]) => tag("path", { d, fill: "none", opacity: 0.6, ...look(thick(amount)) })),
     ...ends.map((at) => tag("path", { d: `M${at - 4.5} ${end - 3}h9l-4.5 8z`, fill: color, opacity: on ? 0.8 : 0.2 })),
-    tag("path", { d: ways.map(([d]) => d).join(""), fill: "none", stroke: "transparent", "stroke-width": 11, "data-path": path }),
-    path === "straight" ? line(left + width, BOX.top + 20, middle(0), BOX.top + 20, { opacity: 0.6, ...look(1) }) : "",
+    tag("path", { ...hit, d: ways.map(([d]) => d).join(""), "data-path": path }),
+    path === "straight" ? line(left + width, BOX.middle, middle(0), BOX.middle, { opacity: 0.6, ...look(1) }) : "",
     rect(left, BOX.top, width, BOX.height, { rx: 7, fill: color, "fill-opacity": on ? 0.16 : 0, ...look(2) }),
-    text(center, BOX.top + 17, path, words),
-    text(center, BOX.top + 33, on ? value : "cut", { ...words, "font-weight": 650 }),
+    text(center, BOX.middle - 3, path, words),
+    text(center, BOX.middle + 0.75 * letters() + 3, on ? value : "cut", { ...words, "font-weight": 650 }),
   ].join("");
 }
 
@@ -156,14 +155,15 @@ function column(i, shown, { middle, slot, thin, half }, limits) {
   const [tip, mark] = [dy[i], hat[i]].map((v) => heightAt("dy", v, limits));
   const built = steps[i].map(({ path, from, to, level }, n) => {
     const color = TONES[path];
-    const look = level === to ? { fill: color, opacity: n ? 0.75 : 0.5 } : { fill: "none", stroke: color, "stroke-dasharray": "2 2" };
+    const cut = { fill: "none", stroke: color, "stroke-dasharray": "2 2" };
+    const look = level === to ? { fill: color, opacity: n ? 0.75 : 0.5 } : cut;
     const joint = across((slot(i, n) + slot(i, n + 1)) / 2, thin, heightAt("dx", level, limits), { opacity: 0.5 });
     return bar("dx", slot(i, n), thin - 2, from, to, look) + joint;
   });
   const right = (v) => center + (v / limits.x) * half;
-  const curve = curveOf(i, shown, limits).map(([v, loss]) => [right(v), heightAt("x", loss, { x: limits.loss })]);
-  const [at, height] = [right(x[i]), heightAt("x", shown.loss, { x: limits.loss })];
-  const steep = (-dx[i] * ROW.x.reach * limits.x) / (limits.loss * half) || 0;
+  const curve = curveOf(i, shown, limits.x).map(([v, loss]) => [right(v), heightAt("loss", loss, limits)]);
+  const [at, height] = [right(x[i]), heightAt("loss", shown.loss, limits)];
+  const steep = (-dx[i] * ROW.loss.reach * limits.x) / (limits.loss * half) || 0;
   const run = Math.min(26, half - 2) / Math.hypot(1, steep);
   return [
     bar("dy", center, Math.min(34, half), 0, dy[i], { fill: INK, opacity: 0.4 }),
@@ -177,34 +177,36 @@ function column(i, shown, { middle, slot, thin, half }, limits) {
     tag("polyline", { points: points(curve), fill: "none", stroke: INK, opacity: 0.7, "stroke-width": 1.5 }),
     line(at - run, height - run * steep, at + run, height + run * steep, { stroke: ACCENT, "stroke-width": 3.5 }),
     circle(at, height, 6.5, { fill: INK }),
-    text(center, HEIGHT - 6, `x${SUBSCRIPTS[i]} ${fmt(x[i])}`, centered),
+    text(center, HEIGHT - 6, `x${"₁₂₃₄₅₆"[i]} ${fmt(x[i], 1)}`, centered),
   ].join("");
 }
 
 /** The loss over entry i of x, where the others stay: pairs [x, loss]. */
-function curveOf(i, shown, limits) {
-  const ways = upTo(49).map((n) => (n / 24 - 1) * limits.x);
-  return ways.map((v) => [v, lossOf(withEntry(shown.x, i, v), shown.dy, shown)]);
-}
+const curveOf = (i, shown, end) =>
+  upTo(49)
+    .map((n) => (n / 24 - 1) * end)
+    .map((v) => [v, lossOf(withEntry(shown.x, i, v), shown.dy, shown)]);
 
 /** The whole picture, without its frame. limits: what is drawn as long as the reach of its row. */
 function drawing(shown, width, limits) {
-  const features = upTo(shown.x.length);
-  const where = layout(features.length, width);
+  const where = layout(shown.x.length, width);
   const italic = { "font-family": "Georgia, 'Liberation Serif', serif", "font-style": "italic", "font-size": 19 };
-  const axis = (key, name, color, ...words) => [
-    line(HEAD, ROW[key].zero, width, ROW[key].zero, { opacity: 0.25 }),
-    text(2, ROW[key].zero + 3, name, { ...italic, fill: color }),
-    ...words.map((one, n) => label(2, ROW[key].zero + 20 + 14 * n, one, "start", { "font-size": 11 })),
-  ];
-  const level = heightAt("x", shown.loss, { x: limits.loss });
+  const axis = (name, color, ...words) => {
+    const { zero } = ROW[name];
+    return [
+      line(where.head, zero, width, zero, { opacity: 0.25 }),
+      text(2, zero + 3, name, { ...italic, fill: color }),
+      ...words.map((one, n) => label(2, zero + 4 + (n + 1) * (letters(11) + 3), one, "start", { "font-size": 11 })),
+    ];
+  };
+  const level = heightAt("loss", shown.loss, limits);
   return [
-    ...axis("dy", "dy", INK, "loss per y"),
-    ...axis("dx", "dx", ACCENT, "loss per x", "◂ measured"),
-    ...axis("x", "loss", INK, fmt(shown.loss)),
-    line(HEAD, level, width, level, { opacity: 0.5, "stroke-dasharray": "2 4" }),
+    ...axis("dy", INK, "loss per y"),
+    ...axis("dx", ACCENT, "loss per x", "◂ measured"),
+    ...axis("loss", INK, fmt(shown.loss)),
+    line(where.head, level, width, level, { opacity: 0.5, "stroke-dasharray": "2 4" }),
     ...PATHS.map((path) => pathway(path, shown, where, limits)).reverse(),
-    ...features.map((i) => column(i, shown, where, limits)),
+    ...shown.x.map((_, i) => column(i, shown, where, limits)),
   ].join("\n");
 }
 
@@ -212,7 +214,7 @@ function limitsOf(shown) {
   const { x, dy, hat, slopes, steps, marks } = shown;
   const largest = (...rows) => Math.max(...rows.flat().map(Math.abs));
   const ends = { x: Math.max(2.5, largest(x)), dy: Math.max(2.5, largest(dy, marks ? hat : [])) };
-  const losses = x.map((_, i) => curveOf(i, shown, ends).map(([, loss]) => loss || 0));
+  const losses = x.map((_, i) => curveOf(i, shown, ends.x).map(([, loss]) => loss || 0));
   const levels = steps.flat().map(({ to }) => to);
   return { ...ends, dx: 1.2 * largest(slopes, levels) || 1, loss: largest(...losses) || 1 };
 }
@@ -271,26 +273,24 @@ function connect({ stage, first, state, find, all, on, change, write, tell, drag
   const [columns, boxes, numbers] = [".column", ".path", "td"].map(all);
   const D = first.x.length;
   let [limits, where] = [limitsOf(shownOf(first)), layout(D, 560)];
-  let pulled = null; // the entry of x that was moved last
 
   function draw({ width }) {
     const shown = shownOf(state());
     const fresh = limitsOf(shown);
-    for (const key in fresh) limits[key] = held() ? Math.max(limits[key], fresh[key]) : fresh[key]; // a held scale stays
+    // While a bar is held a scale may only grow.
+    for (const key in fresh) limits[key] = held() ? Math.max(limits[key], fresh[key]) : fresh[key];
     where = layout(D, width);
     find("svg").innerHTML = drawing(shown, width, limits);
-    const { pitch, half } = where;
+    const { head, pitch, half } = where;
     for (const { style, dataset, children } of columns) {
       const { bar: key, at } = dataset;
-      const { top, height } = ROW[key];
       const value = shown[key][at];
-      const [right, tip] =
-        key === "dy"
-          ? [0, heightAt("dy", value, limits)]
-          : [(value / limits.x) * half, heightAt("x", shown.loss, { x: limits.loss })];
-      Object.assign(style, { left: `${HEAD + at * pitch}px`, width: `${pitch}px`, top: `${top}px`, height: `${height}px` });
+      const [row, shows, right] = key === "dy" ? ["dy", value, 0] : ["loss", shown.loss, (value / limits.x) * half];
+      const { top, height } = ROW[row];
+      const tip = heightAt(row, shows, limits) - top;
+      style.cssText = `left:${head + at * pitch}px;width:${pitch}px;top:${top}px;height:${height}px`;
       Object.assign(children[0], { min: -limits[key], max: limits[key] });
-      Object.assign(children[1].style, { left: `${pitch / 2 + right}px`, top: `${tip - top}px` });
+      children[1].style.cssText = `left:${pitch / 2 + right}px;top:${tip}px`;
     }
     boxes.forEach(({ style }, n) => {
       const { left, width } = where.boxes[PATHS[n]];
@@ -299,8 +299,9 @@ function connect({ stage, first, state, find, all, on, change, write, tell, drag
     const { dx } = shown;
     const three = [mean(dx), Math.max(...dx.map(Math.abs)), Math.hypot(...dx)].map((v) => fmt(v));
     numbers.forEach((cell, n) => write(cell, three[n]));
-    const words = sentence(shown, pulled);
-    tell(words, `${words} dx: ${list(dx)}. Its mean ${three[0]}, largest entry ${three[1]}, length ${three[2]}.`);
+    const words = sentence(shown);
+    const measured = `Slopes of the loss: ${list(shown.slopes)}. dx: ${list(dx)}`;
+    tell(words, `${words} ${measured}. Its mean ${three[0]}, largest entry ${three[1]}, length ${three[2]}.`);
   }
 
   /** dy as it is, or x̂ where a mark of it is no farther than this: no hand is so exact. */
@@ -314,10 +315,10 @@ function connect({ stage, first, state, find, all, on, change, write, tell, drag
   function under({ clientX, clientY }, { bar, at }) {
     const { left, top } = stage.getBoundingClientRect();
     const { zero, reach } = ROW.dy;
-    return limits[bar] * (bar === "dy" ? (top + zero - clientY) / reach : (clientX - left - where.middle(+at)) / where.half);
+    const up = (top + zero - clientY) / reach;
+    return limits[bar] * (bar === "dy" ? up : (clientX - left - where.middle(+at)) / where.half);
   }
   function put({ bar, at }, value) {
-    pulled = bar === "x" ? +at : null;
     const row = withEntry(state()[bar], +at, clamp(Math.round(value * 100) / 100, -limits[bar], limits[bar]));
     change({ [bar]: bar === "dy" ? snapped(row, 0.1) : row });
   }
@@ -336,10 +337,9 @@ function connect({ stage, first, state, find, all, on, change, write, tell, drag
     const { path } = target.dataset;
     if (path) change({ paths: PATHS.filter((one) => state().paths.includes(one) !== (one === path)) });
   });
-  on(stage, "input", ({ target }) => (pulled = target.dataset.key === "x" ? +target.dataset.i : null));
   const random = (limit) => upTo(D).map(() => Math.round((2 * Math.random() - 1) * 0.8 * limit * 10) / 10);
   const acts = { draw: () => change({ x: random(2.5), dy: random(2.5) }) };
-  return { draw, acts, also, stop: () => (pulled = null) };
+  return { draw, acts, also };
 }
 
 export default explorable({ name: "backward", title: TITLE, start, style: STYLE, page, connect });
