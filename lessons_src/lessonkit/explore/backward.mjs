@@ -93,16 +93,17 @@ const heightAt = (key, value, limits) => ROW[key].zero - clamp((value || 0) / li
 function layout(D, width) {
   const head = 6.5 * letters() - 12; // for the names of the rows
   const pitch = (width - head) / D;
-  const middle = (i) => head + (i + 0.5) * pitch;
+  const tenth = (v) => Math.round(10 * v) / 10; // a shorter file
+  const middle = (i) => tenth(head + (i + 0.5) * pitch);
   const thin = Math.min(18, (pitch - 13) / 4);
   const box = Math.min(92, pitch - 10);
-  const inside = Math.floor((D - 1) / 2) * pitch + box / 2; // of both boxes, from the left and from the right
+  const inside = tenth(Math.floor((D - 1) / 2) * pitch + box / 2); // of both boxes, from the left and from the right
   return {
     head,
     pitch,
     middle,
     thin,
-    slot: (i, n) => middle(i) - 4 + (n - 1.5) * thin,
+    slot: (i, n) => tenth(middle(i) - 4 + (n - 1.5) * thin),
     half: pitch / 2 - 8,
     boxes: {
       straight: { left: 1, width: head - 8 },
@@ -117,7 +118,7 @@ function pathway(path, shown, { middle, slot, boxes }, limits) {
   const [color, on] = [TONES[path], shown.paths.includes(path)];
   const { left, width } = boxes[path];
   const [center, below, end] = [left + width / 2, BOX.top + BOX.height, ROW.dx.top - 6];
-  const bend = (x1, y1, x2, y2) => `C${x1} ${(y1 + y2) / 2} ${x2} ${(y1 + y2) / 2} ${x2} ${y2}`;
+  const bend = (x1, y1, x2, y2) => `C${points([[x1, (y1 + y2) / 2], [x2, (y1 + y2) / 2], [x2, y2]])}`;
   const ends = shown.h.map((_, i) => slot(i, PATHS.indexOf(path)));
   const ways = shown.h.flatMap((h, i) => {
     const from = `M${middle(i)} ${ROW.dy.height}`;
@@ -183,8 +184,8 @@ function column(i, shown, { middle, slot, thin, half }, limits) {
 
 /** The loss over entry i of x, where the others stay: pairs [x, loss]. */
 const curveOf = (i, shown, end) =>
-  upTo(49)
-    .map((n) => (n / 24 - 1) * end)
+  upTo(33)
+    .map((n) => (n / 16 - 1) * end)
     .map((v) => [v, lossOf(withEntry(shown.x, i, v), shown.dy, shown)]);
 
 /** The whole picture, without its frame. limits: what is drawn as long as the reach of its row. */
@@ -231,6 +232,7 @@ export function still(changes = {}) {
 
 const STYLE = `
 --side: 270px;
+.stage { overflow: clip; overflow-clip-margin: 6px; }
 :is(.column, .path), :is(.column, .path) input { position: absolute; margin: 0; }
 :is(.column, .path) { border-radius: 7px; cursor: ns-resize; }
 :is(.column, .path) input { inset: 0; height: 100%; opacity: 0; pointer-events: none; }
