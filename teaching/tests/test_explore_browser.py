@@ -149,6 +149,14 @@ STORIES = {  # what a hand does, as methods of a page with their arguments, and 
         (["check", "[value=BatchNorm]"], f"{SAYS}('BatchNorm takes 4 means') && {BLUE} === 6"),
         (["uncheck", "[value=T]"], "document.querySelector('code').textContent.startsWith('x.mean(0, keepdim=True)')"),
     ],
+    "backward": [
+        ([drag, "[data-bar=x] .grip", 30, 0], MOVED),
+        ([drag, "[data-bar=dy] .grip", 0, -19], "model.get('dy')[0] > 0"),
+        (["click", ".path:has([value=mean])"], f"{SAYS}('5 of 5') && model.get('paths').length === 2"),
+        (["dispatch_event", "[data-path=variance]", "click"], "model.get('paths').join() === 'straight'"),
+        (["dblclick", "[data-bar=x]"], "model.get('paths').length === 3 && model.get('dy')[0] === -0.6"),
+        (["press", "[data-bar=dy] input", "ArrowDown"], "document.activeElement.dataset.i === '1'"),
+    ],
     "depth": [
         (["click", "[data-act=play]"], "model.get('layer') === 50"),
         (["click", ".stage"], "Math.abs(model.get('layer') - 24) <= 2"),

@@ -195,18 +195,17 @@ def sphere(
 
 
 def backward(
-    x: _numbers(-10, 10, 3, 8) = (0.4, -0.8, 2, 1.3, -1.9),
+    x: _numbers(-10, 10, 3, 6) = (0.4, -0.8, 2, 1.3, -1.9),
     dy: _as_many(-10, 10) = (-0.6, 1.2, 2.2, 0.9, 0.5),
     gain: _as_many(-10, 10) = None,
     eps: _numbers(0, 10) = 1e-5,
     paths: _some("straight", "mean", "variance") = ("straight", "mean", "variance"),
-    nudged: _some(*range(8)) = (),
     marks=False,
 ):
-    """Follow dy back through LayerNorm on three paths, switch them off, and compare dx with a nudge of x.
+    """Follow dy back through LayerNorm on three paths, cut them, pull x, and compare dx with the slope of the loss.
 
-    dy: what comes back from the loss. gain: None for 1. paths: those that are on. nudged: the features, counted from 0,
-    whose nudge is shown. marks: whether the row of dy shows where x hat is.
+    dy: what comes back from the loss. gain: None for 1. paths: those that are not cut. marks: whether the row of dy
+    shows where x hat is.
     """
     return _made("backward", locals())
 

@@ -1,9 +1,9 @@
-// The backward pass of LayerNorm: dy travels back to dx on three paths, which can be switched off one by one.
+// The backward pass of LayerNorm: dy goes back to dx on three paths, which can be cut one by one.
 
 // prettier-ignore
 import {
-  ACCENT, INK, box, buttons, clamp, explorable, file, fmt, layerNorm, letters, line, list, mean, moved, range, rect,
-  tag, text, upTo,
+  ACCENT, GREEN, INK, PURPLE, buttons, circle, clamp, explorable, file, fmt, label, layerNorm, letters, line, list, mean,
+  moved, points, range, rect, tag, text, upTo,
 } from "./host.mjs";
 
 export const start = {
@@ -12,7 +12,6 @@ export const start = {
   gain: null,
   eps: 1e-5,
   paths: ["straight", "mean", "variance"],
-  nudged: [],
   marks: false,
 };
 
@@ -20,294 +19,329 @@ export const start = {
 
 const PATHS = ["straight", "mean", "variance"];
 const sum = (values) => values.reduce((a, b) => a + b, 0);
-/** What each path brings to dx. x, dy: D numbers. Returns {straight, mean, variance}, D numbers each; their sum is dx. */
-export function backward(x, dy, { eps = 1e-5, gain = null } = {}) {
+
+/** x̂, h, which is dy times the gain, and the one number of each path: rstd, mean(h) and mean(h x̂). */
+function sharedBy(x, dy, { eps = 1e-5, gain } = {}) {
   const { rstd, hat } = layerNorm(x, { eps });
   const h = dy.map((v, i) => v * (gain?.[i] ?? 1));
-  const meanH = mean(h);
-  const meanHX = mean(h.map((v, i) => v * hat[i]));
+  return { hat, h, shared: { straight: rstd, mean: mean(h), variance: mean(h.map((v, i) => v * hat[i])) } };
+}
+
+/** What each path brings to dx. x, dy: D numbers. Returns {straight, mean, variance}, D numbers each; their sum is dx. */
+export function backward(x, dy, how) {
+  const { hat, h, shared } = sharedBy(x, dy, how);
   return {
-    straight: h.map((v) => rstd * v),
-    mean: h.map(() => -rstd * meanH),
-    variance: hat.map((v) => -rstd * v * meanHX),
+    straight: h.map((v) => shared.straight * v),
+    mean: h.map(() => -shared.straight * shared.mean),
+    variance: hat.map((v) => -shared.straight * v * shared.variance),
   };
 }
 
-export const combine = (parts, paths = PATHS) => parts.straight.map((_, i) => sum(paths.map((path) => parts[path][i])));
+const lossOf = (x, dy, how) => sum(layerNorm(x, how).y.map((v, i) => v * dy[i]));
+const withEntry = (x, i, value) => x.map((v, j) => (j === i ? value : v));
 
-/** How fast the loss, the sum of dy · y, grows when entry i of x grows by delta: measured, without a derivative. */
-export function nudge(x, dy, i, { eps = 1e-5, gain = null, delta = smallStep(x, eps) } = {}) {
-  const loss = (row) => sum(layerNorm(row, { eps, gain }).y.map((v, j) => v * dy[j]));
-  const nudged = x.map((v, j) => (j === i ? v + delta : v));
-  return (loss(nudged) - loss(x)) / delta;
+/** How fast the loss, the sum of dy · y, grows when entry i of x grows by a little: measured, without a derivative. */
+export function nudge(x, dy, i, { eps = 1e-5, gain } = {}) {
+  const delta = 10 ** -(3 + Math.ceil(Math.log10(Math.max(1, layerNorm(x, { eps }).rstd))));
+  const [before, after] = [x, withEntry(x, i, x[i] + delta)].map((row) => lossOf(row, dy, { eps, gain }));
+  return (after - before) / delta;
 }
 
-export function smallStep(x, eps) {
-  const { rstd } = layerNorm(x, { eps });
-  return 10 ** -(3 + Math.ceil(Math.log10(Math.max(1, rstd))));
+/** All that is shown. steps: of each feature, how the paths lead from 0 to dx; slopes: what dx should be, measured. */
+function shownOf(state) {
+  const { x, dy, paths } = state;
+  const parts = backward(x, dy, state);
+  const steps = x.map((_, i) => {
+    let level = 0;
+    return PATHS.map((path) => {
+      const [from, to] = [level, level + parts[path][i]];
+      if (paths.includes(path)) level = to;
+      return { path, from, to, level };
+    });
+  });
+  const dx = steps.map((ways) => ways.at(-1).level);
+  const slopes = x.map((_, i) => nudge(x, dy, i, state));
+  return { ...state, ...sharedBy(x, dy, state), parts, steps, dx, slopes, loss: lossOf(x, dy, state) };
 }
 
 // ---- Words ----
 
-const short = (v) => fmt(v, Math.abs(v) < 10 ? 2 : Math.abs(v) < 100 ? 1 : 0);
-const and = (words) => (words.length < 2 ? words.join("") : `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`);
-const NAMES = { straight: "straight", mean: "through the mean", variance: "through the variance" };
-
-/** One sentence on the paths, or on the nudge that was asked for last. It does not say what there is to find. */
-function sentence({ x, dy, eps, gain, paths }, dx, asked) {
-  if (asked !== null) {
-    const delta = smallStep(x, eps);
-    const digits = Math.round(-Math.log10(delta));
-    const slope = nudge(x, dy, asked, { eps, gain });
-    const right = combine(backward(x, dy, { eps, gain }))[asked];
-    const wrong = Math.abs(right - dx[asked]) > 0.005 * Math.max(1, Math.abs(right));
-    return (
-      `Feature ${asked + 1} of x grows by ${fmt(delta, digits)}, and the loss changes by ` +
-      `${fmt(slope * delta, digits + 2)}: ${fmt(slope)} for 1. dx says ${fmt(dx[asked])}${wrong ? ", which is wrong." : "."}`
-    );
-  }
-  const off = PATHS.filter((path) => !paths.includes(path));
-  if (!off.length) return "The gradient dx is the sum of three paths. Drag the bars of x and dy.";
-  if (off.length === 3) return "No path is on, so no gradient reaches x.";
-  const words = and(off.map((path) => NAMES[path]));
-  return `The ${off.length > 1 ? `paths ${words} are` : `path ${words} is`} off. Press a nudge: does dx still say how the loss moves?`;
+/** What a hand can do, or what it has cut. It does not say what there is to find. */
+function sentence({ paths, dx, slopes }) {
+  if (paths.length === 3)
+    return "Drag dy, and pull x along the loss. Click a path to cut it: is dx still the slope of the loss?";
+  const missed = dx.filter((v, i) => Math.abs(slopes[i] - v) > 0.005 * Math.max(1, Math.abs(slopes[i]))).length;
+  return `dx misses the slope of the loss in ${missed} of ${dx.length} places.`;
 }
 
 // ---- The picture ----
 
 const TITLE = "The backward pass of LayerNorm, on three paths";
-const HEAD = 104; // pixels on the left for the names of the rows
-const ROWS = [
-  ...["x", "dy"].map((key) => ({ key, height: 112, look: { fill: INK, opacity: 0.4 } })),
-  ...PATHS.map((key) => ({ key, height: 80, look: { fill: INK, opacity: 0.55 } })),
-  { key: "dx", height: 112, look: { fill: ACCENT } },
-  { key: "nudge", height: 44 },
-];
-ROWS.forEach((row, i) => (row.top = i ? ROWS[i - 1].top + ROWS[i - 1].height : 0));
-const ROW = Object.fromEntries(ROWS.map((row) => [row.key, row]));
-const HEIGHT = ROW.nudge.top + ROW.nudge.height + 4;
-const REACH = 38; // pixels of the longest bar: the same in every row, so that the three paths and their sum can be compared
-const OFF = { fill: "none", stroke: INK, "stroke-dasharray": "2 2", opacity: 0.5 }; // a path that is off
+const TONES = { straight: INK, mean: GREEN, variance: PURPLE };
+// Of a row: its top, the height of its 0, and the pixels of what is as large as its limit.
+const ROW = {
+  dy: { top: 0, height: 100, zero: 50, reach: 34 },
+  dx: { top: 236, zero: 302, reach: 58 },
+  loss: { top: 384, height: 136, zero: 446, reach: 48 },
+};
+const BOX = { top: 145, height: 46, middle: 168 };
+const HEIGHT = ROW.loss.top + ROW.loss.height;
 
-const middleOf = (row) => row.top + row.height / 2;
-const columnOf = (i, D, width) => HEAD + ((i + 0.5) * (width - HEAD)) / D;
-const heightAt = (row, value, limit) => middleOf(row) - (clamp(value, -limit, limit) / limit) * REACH;
-const valueAt = (row, pixel, limit) => ((middleOf(row) - pixel) / REACH) * limit;
+const heightAt = (key, value, limits) => ROW[key].zero - clamp((value || 0) / limits[key], -1, 1) * ROW[key].reach;
 
-/** The first of 1, 1.5, 2, 3, 5, 7, 10, 15, ... that is at least v: what the longest bar stands for. */
-export function niceLimit(v) {
-  if (!(v > 1)) return 1;
-  const power = 10 ** Math.floor(Math.log10(v));
-  return [1, 1.5, 2, 3, 5, 7, 10].find((step) => step * power >= v * (1 - 1e-12)) * power;
-}
-
-/** What every row shows: x, dy, the three parts, dx, the slopes that nudges measure (null where none is asked for). */
-function rowsOf(state) {
-  const { x, dy, eps, gain, paths, nudged } = state;
-  const parts = backward(x, dy, { eps, gain });
-  const slopes = x.map((_, i) => (nudged.includes(i) ? nudge(x, dy, i, { eps, gain }) : null));
-  return { ...state, ...parts, dx: combine(parts, paths), xHat: layerNorm(x, { eps }).hat, slopes };
-}
-
-/** One bar from the middle of its row, its number at the tip where there is room, its grip if it can be dragged. */
-function bar(row, center, width, value, limit, look) {
-  const centered = { "text-anchor": "middle", "font-size": width < 22 ? 10.5 : 12 };
-  const [zero, tip] = [middleOf(row), heightAt(row, value, limit)];
-  const shape = rect(center - width / 2, Math.min(zero, tip), width, Math.max(0.8, Math.abs(tip - zero)), look);
-  if (PATHS.includes(row.key)) return shape; // no numbers: the sum has them
-  const grip = row.key === "dx" ? "" : rect(center - width / 2 - 2, tip - 2.5, width + 4, 5, { rx: 2.5, fill: INK });
-  const number = text(center, tip + (value < 0 ? letters() + 3 : -6), short(value), centered);
-  return shape + grip + number;
-}
-
-/** The whole picture, without its frame. limits: {x, dy, dx}, what the longest bar of a row stands for. */
-function drawing(shown, width, limits) {
-  const D = shown.x.length;
-  const barWidth = Math.min(34, (0.58 * (width - HEAD)) / D);
-  const rows = ROWS.slice(0, -1).map((row) => {
-    const isPath = PATHS.includes(row.key);
-    const off = isPath && !shown.paths.includes(row.key);
-    const italic = { "font-family": "Georgia, 'Liberation Serif', serif", "font-style": "italic", "font-size": 19 };
-    const name = isPath ? { "font-size": 13, opacity: off ? 0.66 : 1 } : italic;
-    const look = off ? OFF : row.look;
-    const bars = shown[row.key].map((v, i) =>
-      bar(row, columnOf(i, D, width), barWidth, v, limits[row.key] ?? limits.dx, look),
-    );
-    return [
-      line(HEAD, middleOf(row), width, middleOf(row), { opacity: 0.25 }),
-      text(isPath ? 26 - 2 * (letters() - 12) : 2, middleOf(row) + letters() / 3 + 1, row.key, { ...name, fill: row.key === "dx" ? ACCENT : INK }),
-      ...bars,
-    ].join("");
-  });
-  const signs = upTo(D).map((i) => {
-    const [left, right] = [-1, 1].map((side) => columnOf(i, D, width) + (side * barWidth) / 2);
-    const [hat, slope] = [shown.xHat[i], shown.slopes[i]];
-    const at = heightAt(ROW.dy, hat, limits.dy);
-    const mark = !shown.marks ? "" : line(left - 7, at, right + 7, at, { "stroke-width": 2, "stroke-dasharray": "4 2" });
-    if (slope === null) return mark;
-    const d = `M${(right + 1).toFixed(1)} ${heightAt(ROW.dx, slope, limits.dx).toFixed(1)}l9 -5v10z`;
-    return mark + tag("path", { d, fill: INK });
-  });
-  return [...rows, line(0, ROW.dx.top, width, ROW.dx.top, { "stroke-width": 1.25 }), ...signs].join("\n");
-}
-
-function limitsOf(shown) {
-  const largest = (...rows) => Math.max(...rows.flat().map(Math.abs));
+/** Where things are across the picture: middles of columns, four slots of dx in each, the boxes between them. */
+function layout(D, width) {
+  const head = 6.5 * letters() - 12; // for the names of the rows
+  const pitch = (width - head) / D;
+  const tenth = (v) => Math.round(10 * v) / 10; // a shorter file
+  const middle = (i) => tenth(head + (i + 0.5) * pitch);
+  const thin = Math.min(18, (pitch - 13) / 4);
+  const box = Math.min(92, pitch - 10);
+  const inside = tenth(Math.floor((D - 1) / 2) * pitch + box / 2); // of both boxes, from the left and from the right
   return {
-    x: Math.max(2.5, Math.ceil(largest(shown.x))),
-    dy: Math.max(2.5, Math.ceil(largest(shown.dy, shown.marks ? shown.xHat : []))),
-    dx: niceLimit(largest(shown.straight, shown.mean, shown.variance, shown.dx, shown.slopes)),
+    head,
+    pitch,
+    middle,
+    thin,
+    slot: (i, n) => tenth(middle(i) - 4 + (n - 1.5) * thin),
+    half: pitch / 2 - 8,
+    boxes: {
+      straight: { left: 1, width: head - 8 },
+      mean: { left: head + inside - box, width: box },
+      variance: { left: width - inside, width: box },
+    },
   };
 }
 
+/** A path: lines from dy to its slots of dx, as thick as what travels on them, and the box where they meet. */
+function pathway(path, shown, { middle, slot, boxes }, limits) {
+  const [color, on] = [TONES[path], shown.paths.includes(path)];
+  const { left, width } = boxes[path];
+  const [center, below, end] = [left + width / 2, BOX.top + BOX.height, ROW.dx.top - 6];
+  const bend = (x1, y1, x2, y2) => `C${points([[x1, (y1 + y2) / 2], [x2, (y1 + y2) / 2], [x2, y2]])}`;
+  const ends = shown.h.map((_, i) => slot(i, PATHS.indexOf(path)));
+  const ways = shown.h.flatMap((h, i) => {
+    const from = `M${middle(i)} ${ROW.dy.height}`;
+    const out = [`M${center} ${below}${bend(center, below, ends[i], end)}`, shown.parts[path][i]];
+    if (path === "straight") return [[`${from}V${below}${bend(middle(i), below, ends[i], end)}`, out[1]]];
+    const enters = shown.shared.straight * h * (path === "mean" ? 1 : shown.hat[i]);
+    return [[from + bend(middle(i), ROW.dy.height, center, BOX.top), enters], out];
+  });
+  const thick = (v) => 1 + 8 * Math.min(1, Math.abs(v || 0) / limits.dx);
+  const cut = { "stroke-dasharray": "3 4", opacity: 0.5 };
+  const look = (width) => ({ stroke: color, ...(on ? { "stroke-width": width } : cut) });
+  const hit = { fill: "none", stroke: "transparent", "stroke-width": 11 }; // a finger meets no thin line
+  const words = { "text-anchor": "middle", "font-size": width < 54 ? 11 : 12 };
+  const value = `${path === "straight" ? "× " : ""}${fmt(shown.shared[path])}`;
+  return [
+    ...ways.map(([d, amount]) => tag("path", { d, fill: "none", opacity: 0.6, ...look(thick(amount)) })),
+    ...ends.map((at) => tag("path", { d: `M${at - 4.5} ${end - 3}h9l-4.5 8z`, fill: color, opacity: on ? 0.8 : 0.2 })),
+    tag("path", { ...hit, d: ways.map(([d]) => d).join(""), "data-path": path }),
+    path === "straight" ? line(left + width, BOX.middle, middle(0), BOX.middle, { opacity: 0.6, ...look(1) }) : "",
+    rect(left, BOX.top, width, BOX.height, { rx: 7, fill: color, "fill-opacity": on ? 0.16 : 0, ...look(2) }),
+    text(center, BOX.middle - 3, path, words),
+    text(center, BOX.middle + 0.75 * letters() + 3, on ? value : "cut", { ...words, "font-weight": 650 }),
+  ].join("");
+}
+
+/** The column of a feature: dy, how dx comes about, and the loss as this number of x is pulled, with dx as its slope. */
+function column(i, shown, { middle, slot, thin, half }, limits) {
+  const { x, dy, dx, hat, slopes, steps, marks } = shown;
+  const [center, centered] = [middle(i), { "text-anchor": "middle" }];
+  const bar = (key, at, width, from, to, look) => {
+    const [a, b] = [from, to].map((v) => heightAt(key, v, limits));
+    return rect(at - width / 2, Math.min(a, b), width, Math.max(1, Math.abs(a - b)), look);
+  };
+  const across = (at, reach, y, look) => line(at - reach, y, at + reach, y, look);
+  const [tip, mark] = [dy[i], hat[i]].map((v) => heightAt("dy", v, limits));
+  const built = steps[i].map(({ path, from, to, level }, n) => {
+    const color = TONES[path];
+    const cut = { fill: "none", stroke: color, "stroke-dasharray": "2 2" };
+    const look = level === to ? { fill: color, opacity: n ? 0.75 : 0.5 } : cut;
+    const joint = across((slot(i, n) + slot(i, n + 1)) / 2, thin, heightAt("dx", level, limits), { opacity: 0.5 });
+    return bar("dx", slot(i, n), thin - 2, from, to, look) + joint;
+  });
+  const right = (v) => center + (v / limits.x) * half;
+  const curve = curveOf(i, shown, limits.x).map(([v, loss]) => [right(v), heightAt("loss", loss, limits)]);
+  const [at, height] = [right(x[i]), heightAt("loss", shown.loss, limits)];
+  const steep = (-dx[i] * ROW.loss.reach * limits.x) / (limits.loss * half) || 0;
+  const run = Math.min(26, half - 2) / Math.hypot(1, steep);
+  return [
+    bar("dy", center, Math.min(34, half), 0, dy[i], { fill: INK, opacity: 0.4 }),
+    across(center, Math.min(18, half), tip, { "stroke-width": 5, "stroke-linecap": "round" }),
+    text(center, tip + (dy[i] < 0 ? letters() + 4 : -6), fmt(dy[i]), centered),
+    marks ? across(center, Math.min(25, half + 6), mark, { "stroke-width": 2, "stroke-dasharray": "4 2" }) : "",
+    ...built,
+    bar("dx", slot(i, 3), thin - 1, 0, dx[i], { fill: ACCENT }),
+    tag("path", { d: `M${slot(i, 3) + thin / 2} ${heightAt("dx", slopes[i], limits)}l9 -5v10z`, fill: INK }),
+    text(center, ROW.dx.top + 140, fmt(dx[i]), { ...centered, fill: ACCENT, "font-weight": 650 }),
+    tag("polyline", { points: points(curve), fill: "none", stroke: INK, opacity: 0.7, "stroke-width": 1.5 }),
+    line(at - run, height - run * steep, at + run, height + run * steep, { stroke: ACCENT, "stroke-width": 3.5 }),
+    circle(at, height, 6.5, { fill: INK }),
+    text(center, HEIGHT - 6, `x${"₁₂₃₄₅₆"[i]} ${fmt(x[i], 1)}`, centered),
+  ].join("");
+}
+
+/** The loss over entry i of x, where the others stay: pairs [x, loss]. */
+const curveOf = (i, shown, end) =>
+  upTo(33)
+    .map((n) => (n / 16 - 1) * end)
+    .map((v) => [v, lossOf(withEntry(shown.x, i, v), shown.dy, shown)]);
+
+/** The whole picture, without its frame. limits: what is drawn as long as the reach of its row. */
+function drawing(shown, width, limits) {
+  const where = layout(shown.x.length, width);
+  const italic = { "font-family": "Georgia, 'Liberation Serif', serif", "font-style": "italic", "font-size": 19 };
+  const axis = (name, color, ...words) => {
+    const { zero } = ROW[name];
+    return [
+      line(where.head, zero, width, zero, { opacity: 0.25 }),
+      text(2, zero + 3, name, { ...italic, fill: color }),
+      ...words.map((one, n) => label(2, zero + 4 + (n + 1) * (letters(11) + 3), one, "start", { "font-size": 11 })),
+    ];
+  };
+  const level = heightAt("loss", shown.loss, limits);
+  return [
+    ...axis("dy", INK, "loss per y"),
+    ...axis("dx", ACCENT, "loss per x", "◂ measured"),
+    ...axis("loss", INK, fmt(shown.loss)),
+    line(where.head, level, width, level, { opacity: 0.5, "stroke-dasharray": "2 4" }),
+    ...PATHS.map((path) => pathway(path, shown, where, limits)).reverse(),
+    ...shown.x.map((_, i) => column(i, shown, where, limits)),
+  ].join("\n");
+}
+
+function limitsOf(shown) {
+  const { x, dy, hat, slopes, steps, marks } = shown;
+  const largest = (...rows) => Math.max(...rows.flat().map(Math.abs));
+  const ends = { x: Math.max(2.5, largest(x)), dy: Math.max(2.5, largest(dy, marks ? hat : [])) };
+  const losses = x.map((_, i) => curveOf(i, shown, ends.x).map(([, loss]) => loss || 0));
+  const levels = steps.flat().map(({ to }) => to);
+  return { ...ends, dx: 1.2 * largest(slopes, levels) || 1, loss: largest(...losses) || 1 };
+}
+
 export function still(changes = {}) {
-  const shown = rowsOf({ ...start, ...changes });
-  const parts = PATHS.map((path) => `${NAMES[path]}: ${list(shown[path])}`).join("; ");
-  const described = `Six rows of ${shown.x.length} bars. x: ${list(shown.x)}. dy: ${list(shown.dy)}. ${parts}. Their sum dx: ${list(shown.dx)}.`;
-  return file(TITLE, described, 584, ROW.nudge.top + 16, moved(12, 8, drawing(shown, 560, limitsOf(shown))));
+  const shown = shownOf({ ...start, ...changes });
+  const rows = { dy: shown.dy, ...shown.parts, dx: shown.dx, x: shown.x };
+  const numbers = Object.entries(rows).map(([name, row]) => `${name}: ${list(row)}`);
+  const described = `Lines lead from bars of dy to dx: straight, through a mean, and through a variance. What they bring adds up to dx, the slope of the loss over each x. ${numbers.join("; ")}.`;
+  return file(TITLE, described, 584, HEIGHT + 16, moved(12, 8, drawing(shown, 560, limitsOf(shown))));
 }
 
 // ---- The page ----
 
 const STYLE = `
 --side: 270px;
-:is(.column, .column input, .path, .nudge) { position: absolute; margin: 0; }
-.column { border-radius: 6px; cursor: ns-resize; }
-.column input { inset: 0; height: 100%; opacity: 0; pointer-events: none; }
-.column:has(:focus-visible) { outline: 2px solid var(--accent); outline-offset: -1px; }
-.grip { left: 50%; max-width: 100%; }
-.path { left: 0; width: ${HEAD}px; display: flex; align-items: center; cursor: pointer; }
-.path input { width: 17px; height: 17px; margin: 0 0 0 2px; accent-color: currentColor; }
-.nudge { height: 40px; min-height: 0; padding: 0; font-size: 12px; white-space: nowrap; overflow: hidden; }
-.nudge-name { position: absolute; left: 2px; margin: 0; color: inherit; line-height: 1.2; }
+.stage { overflow: clip; overflow-clip-margin: 6px; }
+:is(.column, .path), :is(.column, .path) input { position: absolute; margin: 0; }
+:is(.column, .path) { border-radius: 7px; cursor: ns-resize; }
+:is(.column, .path) input { inset: 0; height: 100%; opacity: 0; pointer-events: none; }
+:is(.column, .path):has(:focus-visible) { outline: 2px solid var(--accent); outline-offset: 1px; }
+[data-bar=x] { cursor: ew-resize; }
+.path, [data-path] { cursor: pointer; }
+.grip { max-width: 100%; }
 td { font-size: 17px; font-weight: 650; text-align: left; }
 th { font-size: 12px; color: var(--soft); text-align: left; }
 caption { padding: 0; text-align: left; color: inherit; caption-side: top; }`;
 
-/** The page: a range lies unseen on every bar that can be dragged, for keys and for screen readers. */
+/** The page: a control lies unseen on all that a hand can change, for keys and for screen readers. */
 function page(id, { x }) {
-  const features = upTo(x.length);
-  const columns = ["x", "dy"].flatMap((key) =>
-    features.map(
+  const columns = (key) =>
+    upTo(x.length).map(
       (i) =>
         `<label class="column" data-bar="${key}" data-at="${i}">${range(key, `${key}, feature ${i + 1}`, -1, 1, 0.1, i)}<span class="grip"></span></label>`,
-    ),
-  );
+    );
   const paths = PATHS.map(
     (path) =>
-      `<label class="path" style="top:${ROW[path].top}px;height:${ROW[path].height}px"><input type="checkbox" data-key="paths" value="${path}" aria-label="path ${NAMES[path]}"></label>`,
-  );
-  const nudges = features.map(
-    (i) => `<button type="button" class="nudge" style="top:${ROW.nudge.top + 4}px"></button>`,
+      `<label class="path" style="top:${BOX.top}px;height:${BOX.height}px"><input type="checkbox" data-key="paths" value="${path}" aria-label="path: ${path}"></label>`,
   );
   return `<div class="whole">
     <p class="say"></p>
     <div class="show"><div class="stage">
       <svg aria-hidden="true" height="${HEIGHT}"></svg>
-      ${columns.join("")}${paths.join("")}
-      <p class="nudge-name" style="top:${ROW.nudge.top + 4}px">nudge x:<br>slope of loss</p>${nudges.join("")}
+      ${[...columns("dy"), ...columns("x"), ...paths].join("")}
     </div></div>
     <div class="set">
       <table>
         <caption>Three numbers of dx</caption>
         <tr><th scope="col">mean</th><th scope="col">largest |dx|</th><th scope="col">length</th></tr>
-        <tr><td data-number="mean"></td><td data-number="largest"></td><td data-number="length"></td></tr>
+        <tr><td></td><td></td><td></td></tr>
       </table>
-      ${box("marks", "mark x̂ in the row of dy")}
       ${buttons({ draw: "other numbers", reset: "reset" })}
     </div></div>`;
 }
 
 function connect({ stage, first, state, find, all, on, change, write, tell, drag }) {
-  const svg = find("svg");
-  const [columns, nudges, numbers] = [".column", ".nudge", "[data-number]"].map(all);
+  const [columns, boxes, numbers] = [".column", ".path", "td"].map(all);
   const D = first.x.length;
-  const limits = limitsOf(rowsOf(first));
-  let asked = null; // the feature whose nudge was asked for last
-  const stop = () => (asked = null);
+  let [limits, where] = [limitsOf(shownOf(first)), layout(D, 560)];
 
   function draw({ width }) {
-    const shown = rowsOf(state());
+    const shown = shownOf(state());
     const fresh = limitsOf(shown);
-    for (const key of ["x", "dy"]) limits[key] = Math.max(limits[key], fresh[key]);
-    limits.dx = held() ? Math.max(limits.dx, fresh.dx) : fresh.dx; // while a bar is held the scale may only grow
-    svg.innerHTML = drawing(shown, width, limits);
-    const columnWidth = (width - HEAD) / D;
-    const across = (i, gap) => ({ left: `${HEAD + i * columnWidth + gap}px`, width: `${columnWidth - 2 * gap}px` });
-    for (const column of columns) {
-      const { bar: key, at } = column.dataset;
-      const { top, height } = ROW[key];
-      Object.assign(column.style, { ...across(at, 0), top: `${top}px`, height: `${height}px` });
-      const [input, grip] = column.children;
-      Object.assign(input, { min: -limits[key], max: limits[key] });
-      grip.style.top = `${heightAt(ROW[key], shown[key][at], limits[key]) - top}px`;
+    // While a bar is held a scale may only grow.
+    for (const key in fresh) limits[key] = held() ? Math.max(limits[key], fresh[key]) : fresh[key];
+    where = layout(D, width);
+    find("svg").innerHTML = drawing(shown, width, limits);
+    const { head, pitch, half } = where;
+    for (const { style, dataset, children } of columns) {
+      const { bar: key, at } = dataset;
+      const value = shown[key][at];
+      const [row, shows, right] = key === "dy" ? ["dy", value, 0] : ["loss", shown.loss, (value / limits.x) * half];
+      const { top, height } = ROW[row];
+      const tip = heightAt(row, shows, limits) - top;
+      style.cssText = `left:${head + at * pitch}px;width:${pitch}px;top:${top}px;height:${height}px`;
+      Object.assign(children[0], { min: -limits[key], max: limits[key] });
+      children[1].style.cssText = `left:${pitch / 2 + right}px;top:${tip}px`;
     }
-    nudges.forEach((button, i) => {
-      const slope = shown.slopes[i];
-      Object.assign(button.style, across(i, 3));
-      button.setAttribute("aria-pressed", slope !== null);
-      const measured = slope === null ? "" : `: the loss changes by ${fmt(slope)} for 1`;
-      button.setAttribute("aria-label", `nudge feature ${i + 1}${measured}`);
-      if (slope === null) write(button, columnWidth < 48 ? "+" : "nudge");
-      else write(button, columnWidth < 40 ? fmt(slope, 1) : short(slope));
+    boxes.forEach(({ style }, n) => {
+      const { left, width } = where.boxes[PATHS[n]];
+      Object.assign(style, { left: `${left}px`, width: `${width}px` });
     });
     const { dx } = shown;
-    const three = { mean: mean(dx), largest: Math.max(...dx.map(Math.abs)), length: Math.hypot(...dx) };
-    for (const cell of numbers) write(cell, fmt(three[cell.dataset.number]));
-    const words = sentence(shown, dx, asked);
-    const rows = `x: ${list(shown.x)}. dy: ${list(shown.dy)}. Paths on: ${and(shown.paths) || "none"}. dx: ${list(dx)}`;
-    const { mean: middle, largest, length } = three;
-    tell(words, `${words} ${rows}. Mean of dx ${fmt(middle)}, largest entry ${fmt(largest)}, length ${fmt(length)}.`);
+    const three = [mean(dx), Math.max(...dx.map(Math.abs)), Math.hypot(...dx)].map((v) => fmt(v));
+    numbers.forEach((cell, n) => write(cell, three[n]));
+    const words = sentence(shown);
+    const measured = `Slopes of the loss: ${list(shown.slopes)}. dx: ${list(dx)}`;
+    tell(words, `${words} ${measured}. Its mean ${three[0]}, largest entry ${three[1]}, length ${three[2]}.`);
   }
 
-  // Pointers: a mouse may take a bar anywhere in its column; a finger takes its tip, or taps, so that the page can scroll.
-  const pixel = (event) => event.clientY - stage.getBoundingClientRect().top;
-  const columnAt = ({ target }) => {
-    const { bar: key, at } = target.closest?.(".column")?.dataset ?? {};
-    return key && { key, at: Number(at) };
-  };
   /** dy as it is, or x̂ where a mark of it is no farther than this: no hand is so exact. */
   function snapped(dy, far) {
     const { x, eps, marks } = state();
     const { hat } = layerNorm(x, { eps });
     return marks ? dy.map((v, i) => (Math.abs(v - hat[i]) <= far ? hat[i] : v)) : dy;
   }
-  function put({ key, at }, value) {
-    stop();
-    const bounded = clamp(Math.round(value * 100) / 100, -limits[key], limits[key]);
-    const row = state()[key].map((old, i) => (i === at ? bounded : old));
-    change({ [key]: key === "dy" ? snapped(row, 0.1) : row });
-  }
   const also = (key, values) => (key === "dy" ? { dy: snapped(values, 0.05) } : {}); // half a step of its range
+  /** The value under a pointer: dy is dragged up and down, x to the sides. */
+  function under({ clientX, clientY }, { bar, at }) {
+    const { left, top } = stage.getBoundingClientRect();
+    const { zero, reach } = ROW.dy;
+    const up = (top + zero - clientY) / reach;
+    return limits[bar] * (bar === "dy" ? up : (clientX - left - where.middle(+at)) / where.half);
+  }
+  function put({ bar, at }, value) {
+    const row = withEntry(state()[bar], +at, clamp(Math.round(value * 100) / 100, -limits[bar], limits[bar]));
+    change({ [bar]: bar === "dy" ? snapped(row, 0.1) : row });
+  }
+  // A mouse takes hold anywhere in a column, a finger only of what it moves, so that the page can scroll.
   const held = drag(
     stage,
     (event) => {
-      const column = columnAt(event);
-      if (!column) return null;
-      const tip = heightAt(ROW[column.key], state()[column.key][column.at], limits[column.key]);
-      const near = Math.abs(pixel(event) - tip) < 22;
-      if (event.pointerType === "touch" && !near) return null;
-      if (!near) put(column, valueAt(ROW[column.key], pixel(event), limits[column.key]));
-      return { ...column, offset: near ? tip - pixel(event) : 0 };
+      const of = event.target.closest(".column")?.dataset;
+      const gripped = event.target.matches(".grip");
+      if (!of || (event.pointerType === "touch" && !gripped)) return null;
+      return { of, offset: gripped ? state()[of.bar][of.at] - under(event, of) : 0 };
     },
-    (event, bar) => put(bar, valueAt(ROW[bar.key], pixel(event) + bar.offset, limits[bar.key])),
+    (event, { of, offset }) => put(of, under(event, of) + offset),
   );
-  on(stage, "click", (event) => {
-    const column = columnAt(event);
-    if (!column || event.pointerType !== "touch" || event.target.matches(".grip")) return; // a tap beside the tip
-    put(column, valueAt(ROW[column.key], pixel(event), limits[column.key]));
-  });
-  nudges.forEach((button, i) => {
-    on(button, "click", () => {
-      const { nudged } = state();
-      const others = nudged.filter((other) => other !== i);
-      asked = others.length < nudged.length ? null : i;
-      change({ nudged: asked === null ? others : [...others, i] });
-    });
+  on(stage, "click", ({ target }) => {
+    const { path } = target.dataset;
+    if (path) change({ paths: PATHS.filter((one) => state().paths.includes(one) !== (one === path)) });
   });
   const random = (limit) => upTo(D).map(() => Math.round((2 * Math.random() - 1) * 0.8 * limit * 10) / 10);
-  const acts = { draw: () => change({ x: random(limits.x), dy: random(limits.dy) }) };
-  return { draw, acts, stop, also };
+  const acts = { draw: () => change({ x: random(2.5), dy: random(2.5) }) };
+  return { draw, acts, also };
 }
 
 export default explorable({ name: "backward", title: TITLE, start, style: STYLE, page, connect });

@@ -88,7 +88,8 @@ export function power(v, digits = 0) {
 export const INK = "currentColor";
 export const ACCENT = "var(--accent)"; // LayerNorm's result and what is chosen, and nothing else
 export const ORANGE = "var(--orange)"; // BatchNorm's, as in the whole course
-const FILE_COLORS = { [INK]: "#1f2328", [ACCENT]: "#0072b2", [ORANGE]: "#d55e00" };
+export const [GREEN, PURPLE] = ["var(--green)", "var(--purple)"]; // parts of a sum
+const FILE_COLORS = { [INK]: "#1f2328", [ACCENT]: "#0072b2", [ORANGE]: "#d55e00", [GREEN]: "#087f60", [PURPLE]: "#a45486" };
 
 let least = 0;
 /** Pixels of letters: as many as asked for, or more on a slide. What letters need room for is told in them. */
@@ -151,7 +152,7 @@ export function file(title, description, width, height, inside) {
 
 // ---- The page ----
 
-// Both colors are mixed with the page's own ink, so they are darker on a light page and lighter on a dark one.
+// The colors are mixed with the page's own ink, so they are darker on a light page and lighter on a dark one.
 // Where it lives, its stored picture is for print alone.
 const STYLE = `
 @media screen { [data-explore]:has(> .ln) > :not(.ln) { display: none; } }
@@ -159,6 +160,8 @@ const STYLE = `
 .ln {
   --accent: color-mix(in srgb, currentColor 20%, #0086d4);
   --orange: color-mix(in srgb, currentColor 8%, #d55e00);
+  --green: color-mix(in srgb, currentColor 22%, #009e73);
+  --purple: color-mix(in srgb, currentColor 22%, #cc67a7);
   --soft: color-mix(in srgb, currentColor 68%, transparent);
   --line: color-mix(in srgb, currentColor 20%, transparent);
   --faint: color-mix(in srgb, currentColor 8%, transparent);
@@ -375,8 +378,8 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
       });
     }
     on(stage, "dblclick", () => find("[data-act=reset]")?.click());
-    // The sliders of a table are one Tab stop: left and right change one, up and down go to the next.
-    const sliders = all("table [type=range]");
+    // The sliders of a table or of a picture are one Tab stop: left and right change one, up and down go to the next.
+    const sliders = all(":is(table, .stage) [type=range]");
     sliders.forEach((slider, i) => {
       slider.tabIndex = i && -1;
       on(slider, "focus", () => sliders.forEach((other) => (other.tabIndex = other === slider ? 0 : -1)));

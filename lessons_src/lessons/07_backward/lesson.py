@@ -66,13 +66,13 @@ for norm in (nn.LayerNorm(64, elementwise_affine=False), Copy()):
 # %% [markdown]
 # ## 7.1 Three paths back
 #
-# $dy$ says, for each output, how fast the loss grows with it. $dx$ says so for each input. The backward pass makes $dx$ out of $dy$, on three paths: straight, through the mean, and through the variance. Drag the bars of $dy$ and $x$. The nudges at the bottom measure what $dx$ should be.
+# $dy$ says, for each output, how fast the loss grows with it. $dx$ says so for each input. The backward pass makes $dx$ out of $dy$, on three paths: straight, through the mean, and through the variance. Drag $dy$ and pull $x$; a click cuts a path. The marks beside $dx$ are measured.
 
 # %%
 explore.backward()
 
 # %% [markdown]
-# **Find out:** one of the three numbers of $dx$ stays where it is while you drag. Which one?
+# **Find out:** one of the three numbers of $dx$ stays where it is while no path is cut. Which one?
 #
 # <details><summary>What there is to find</summary>
 #
