@@ -18,6 +18,8 @@ from lessonkit import course, progress
 
 ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = ROOT / "lessons_src" / "lab_settings"
+# What the list of files leaves out: what the course keeps for a learner, and Jupyter's own defaults.
+HIDDEN = ["attempts.jsonl", "inventory.jsonl", "mine", "__pycache__", "*.pyc", "*.pyo", ".DS_Store", "*~"]
 
 
 class LabError(Exception):
@@ -155,7 +157,9 @@ def command(arguments, open_on):
         f"--ServerApp.root_dir={ROOT}",
         f"--LabApp.default_url=/lab/tree/work/{open_on}",
         # No pop-ups, saves every 15 s, Markdown opens as pages. jupytext would open a source, solutions and all.
-        f"--LabApp.app_settings_dir={ROOT / 'lessons_src' / 'lab_settings'}",
+        f"--LabApp.app_settings_dir={SETTINGS}",
+        f"--LabApp.extra_labextensions_path={SETTINGS}",  # course-page: one column, folds, dark figures
+        *(f"--ContentsManager.hide_globs={name}" for name in HIDDEN),
         "--ServerApp.jpserver_extensions={'jupyterlab_jupytext': False}",
         "--LabApp.news_url=",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
