@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from lessonkit import course, progress
+from lessonkit.progress import strip
 
 ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = ROOT / "lessons_src" / "lab_settings"
@@ -125,8 +126,9 @@ def _write(path, text):
 
 
 def opens_on(root=ROOT, folder=course.FOLDER):
-    """Return (the file in work/ to open: the first lesson that is not finished, else the last; lines on how far it is).
+    """Return (the file in work/ to open, lines on how far the learner is).
 
+    It is the page of progress once an exercise was run, else the first lesson that is not finished.
     root: the folder that holds work/, a learner's home for example. folder: of the lessons' manifests.
     """
     try:
@@ -138,6 +140,12 @@ def opens_on(root=ROOT, folder=course.FOLDER):
     there = [lesson for lesson in lessons.values() if lesson.stem in learner.files] or [first]  # others are unreadable
     lesson = next((lesson for lesson in there if learner.left(lesson)), there[-1])
     lines = [f"{progress.line(learner, lessons)} All of it: make progress", *learner.notes]
+    if strip.begun(learner):
+        try:
+            (root / "work" / strip.NAME).write_text(strip.page(learner, lessons), encoding="utf-8")
+            return strip.NAME, lines
+        except OSError:  # no room: the lesson opens all the same
+            pass
     return learner.files.get(lesson.stem, f"{lesson.stem}.ipynb"), lines
 
 

@@ -37,14 +37,20 @@ def in_notebook():
 
 def tell(text, tone, markdown=False):
     """Show a message that is no error: a box in a notebook, else printed. markdown: whether its text is Markdown."""
-    if not in_notebook():
-        print(text)
-    elif markdown:
+    if not markdown:
+        say(text, box(text, tone))
+    else:
         head = HEAD.match(text)[0]
         body = f"{MARKS[tone]} **{head}**{text.removeprefix(head)}"
-        _display(f"{_opening(tone)}\n\n{body}\n\n</div>", text, "text/markdown")
+        say(text, f"{_opening(tone)}\n\n{body}\n\n</div>", "text/markdown")
+
+
+def say(text, shown, form="text/html"):
+    """Print a text; in a notebook show its other form in its place."""
+    if in_notebook():
+        _display(shown, text, form)
     else:
-        _display(box(text, tone), text)
+        print(text)
 
 
 def box(text, tone, kind=""):
