@@ -1,4 +1,4 @@
-"""Open JupyterLab on the learner's own copies of the notebooks, on the first lesson that is not finished.
+"""Open JupyterLab on the learner's own copies of the notebooks: on lesson 1, and later on the page of progress.
 
     python lessons_src/lab.py [--new 03] [arguments for jupyter lab, like --no-browser --port=9999]
 
