@@ -1,4 +1,4 @@
-# make lab        set up once, open the first unfinished lesson   (make lab ARGS="--no-browser --port=9999")
+# make lab        set up once, open lesson 1, later your progress  (make lab ARGS="--no-browser --port=9999")
 # make progress   which exercises are right, and what comes next (make progress ARGS=submitted; ARGS=--help)
 # make test       set up once, run the tests and the notebooks    (make test ARGS=notebooks/solutions/02_statistics.ipynb;
 #                 as on another processor: make test ARGS="--other-processor notebooks/solutions")

@@ -1,4 +1,4 @@
-"""Open JupyterLab on the learner's own copies of the notebooks, on the first lesson that is not finished.
+"""Open JupyterLab on the learner's own copies of the notebooks: on lesson 1, and later on the page of progress.
 
     python lessons_src/lab.py [--new 03] [arguments for jupyter lab, like --no-browser --port=9999]
 
@@ -15,9 +15,12 @@ import sys
 from pathlib import Path
 
 from lessonkit import course, progress
+from lessonkit.progress import strip
 
 ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = ROOT / "lessons_src" / "lab_settings"
+# What the list of files leaves out: what the course keeps for a learner, and Jupyter's own defaults.
+HIDDEN = ["attempts.jsonl", "inventory.jsonl", "mine", "__pycache__", "*.pyc", "*.pyo", ".DS_Store", "*~"]
 
 
 class LabError(Exception):
@@ -123,8 +126,9 @@ def _write(path, text):
 
 
 def opens_on(root=ROOT, folder=course.FOLDER):
-    """Return (the file in work/ to open: the first lesson that is not finished, else the last; lines on how far it is).
+    """Return (the file in work/ to open, lines on how far the learner is).
 
+    It is the page of progress once an exercise was run, else the first lesson that is not finished.
     root: the folder that holds work/, a learner's home for example. folder: of the lessons' manifests.
     """
     try:
@@ -136,6 +140,12 @@ def opens_on(root=ROOT, folder=course.FOLDER):
     there = [lesson for lesson in lessons.values() if lesson.stem in learner.files] or [first]  # others are unreadable
     lesson = next((lesson for lesson in there if learner.left(lesson)), there[-1])
     lines = [f"{progress.line(learner, lessons)} All of it: make progress", *learner.notes]
+    if strip.begun(learner):
+        try:
+            (root / "work" / strip.NAME).write_text(strip.page(learner, lessons), encoding="utf-8")
+            return strip.NAME, lines
+        except OSError:  # no room: the lesson opens all the same
+            pass
     return learner.files.get(lesson.stem, f"{lesson.stem}.ipynb"), lines
 
 
@@ -155,7 +165,9 @@ def command(arguments, open_on):
         f"--ServerApp.root_dir={ROOT}",
         f"--LabApp.default_url=/lab/tree/work/{open_on}",
         # No pop-ups, saves every 15 s, Markdown opens as pages. jupytext would open a source, solutions and all.
-        f"--LabApp.app_settings_dir={ROOT / 'lessons_src' / 'lab_settings'}",
+        f"--LabApp.app_settings_dir={SETTINGS}",
+        f"--LabApp.extra_labextensions_path={SETTINGS}",  # course-page: one column, folds, dark figures
+        *(f"--ContentsManager.hide_globs={name}" for name in HIDDEN),
         "--ServerApp.jpserver_extensions={'jupyterlab_jupytext': False}",
         "--LabApp.news_url=",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",

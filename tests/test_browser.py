@@ -185,6 +185,26 @@ def test_a_wrong_and_a_right_answer_are_typed(notebook):
     assert told.startswith("Right"), told
 
 
+EDGES = """() => {
+  const notebook = jupyterapp.shell.currentWidget.content.node;
+  const shown = [".jp-CodeCell .jp-Editor", ".jp-MarkdownOutput > p", "details", ".alert", ".lesson-error", ".ln"]
+    .map(kind => [...notebook.querySelectorAll(kind)].filter(each => each.offsetWidth));
+  return shown.map(found => [...new Set(found.map(each => Math.round(each.getBoundingClientRect().right)))]);
+}"""
+
+
+def test_text_code_boxes_and_explorables_share_one_right_edge_and_the_list_of_files_gives_way(notebook):
+    page = notebook.page
+    edges = [edge for found in page.evaluate(EDGES) for edge in found]
+    assert len(edges) >= 6 and max(edges) - min(edges) <= 2, edges
+    listed = page.locator(".jp-DirListing-itemText")
+    assert listed.first.is_visible()
+    page.set_viewport_size({"width": 640, "height": 450})  # 1280 x 900 at 200 %
+    listed.first.wait_for(state="hidden")
+    page.set_viewport_size({"width": 1280, "height": 900})
+    listed.first.wait_for()
+
+
 def answers(element, letter):
     """Wait until the line below a question's options says which letter was the answer."""
     element.get_by_role("status").get_by_text(f"Your answer is {letter}.", exact=True).wait_for()
@@ -215,6 +235,8 @@ def test_a_prediction_is_clicked_or_answered_by_keys_and_its_outcome_says_what_w
     notebook.idle()
     assert page.evaluate("jupyterapp.shell.currentWidget.content.activeCell.model.id") == "recall-3-2-asked"
     log = [json.loads(line) for line in (course / "work/attempts.jsonl").read_text("utf-8").splitlines()]
+    page.evaluate("jupyterapp.commands.execute('filebrowser:refresh')")
+    assert "attempts.jsonl" not in page.locator(".jp-DirListing-itemText").all_inner_texts()
     noted = [(line["item"], line["letter"], line["verdict"]) for line in log if "letter" in line]
     assert noted == [("Predict 3.1", "b", "not yet"), ("Recall 3.1", "b", "right")]
 

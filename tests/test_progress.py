@@ -164,7 +164,7 @@ def test_the_page_has_a_row_a_learner_and_a_column_an_exercise(tmp_path):
     assert sorted(sorted(in_order), key=page.in_order) == in_order
 
 
-def test_lab_opens_the_first_lesson_that_is_not_finished(tmp_path):
+def test_lab_opens_the_first_lesson_that_is_not_finished_and_then_the_page_of_progress(tmp_path):
     folder = tmp_path / "lessons_src/lessonkit/course"
     folder.mkdir(parents=True)
     for stem, lesson in COURSE.items():
@@ -172,9 +172,19 @@ def test_lab_opens_the_first_lesson_that_is_not_finished(tmp_path):
     written(tmp_path / "work/02_tiny.ipynb", "first", "one", "other")
     last = written(tmp_path / "work/03_last.ipynb")
     name, (message,) = lab.opens_on(tmp_path, folder)
-    assert name == last.name and message.startswith("2 of 3 exercises of the core are right. Next: exercise 3.1")
+    assert name == "progress.md" and message.startswith("2 of 3 exercises of the core are right. Next: exercise 3.1")
+    shown = (tmp_path / "work/progress.md").read_text(encoding="utf-8")
+    assert "Next: exercise 3.1 in [03_last.ipynb](03_last.ipynb)." in shown
+    fields = re.findall(r'title="([^"]+)">(. (?:<i>)?\d\.\d)', shown)
+    assert fields == [("right", "● 2.1"), ("right", "● 2.2"), ("not run", "· <i>2.3"), ("not run", "· 3.1")]
+    (tmp_path / "work/progress.md").unlink()
+    (tmp_path / "work/progress.md").mkdir()  # cannot be written
+    assert lab.opens_on(tmp_path, folder)[0] == last.name
     last.write_text("{")
     assert lab.opens_on(tmp_path, folder)[0] == "02_tiny.ipynb"
+    written(tmp_path / "work/02_tiny.ipynb")
+    (tmp_path / "work/progress.md").rmdir()
+    assert lab.opens_on(tmp_path, folder)[0] == "02_tiny.ipynb", "nothing was run yet"
     (tmp_path / "03_last.json").write_text('{"type": [')
     with pytest.raises(DamagedCourse, match="03_last.json is damaged. Get it back with git"):
         lessons(tmp_path)

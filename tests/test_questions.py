@@ -70,9 +70,15 @@ def test_what_closes_a_prediction_is_folded_for_learners(text, tmp_path):
 def test_the_summary(kit):
     assert [check.name for check in kit.exercises[0].checks] == ["scale", "shift"]
     head = "1 of 2 exercises are right, in this kernel or kept."
-    assert questions.summary("tiny", {"scale"}) == f"{head} Not yet right here: 2.1. Questions answered: 0 of 2."
+    text, drawn = questions.summary("tiny", {"scale"})
+    assert text == f"{head} Not yet right here: 2.1. Questions answered: 0 of 2."
+    assert "◐ 2.1<" in drawn and drawn.endswith(f"</div>{head} Questions answered: 0 of 2.")
     check.predict("2.1", "x")  # none of its letters, so no answer
     check.recall("2.1", "b")
     kit.exercises[0].optional = True
     head = "1 of 1 exercises are right, in this kernel or kept."
-    assert questions.summary("tiny", {"scale"}) == f"{head} Optional: 2.1. Questions answered: 1 of 2."
+    text = questions.summary("tiny", {"scale"})[0]
+    assert text == f"{head} Optional: 2.1. Questions answered: 1 of 2."
+    assert "○ <i>2.1</i><" in questions.summary("tiny", set())[1]
+    assert "◐ <i>2.1</i><" in questions.summary("tiny", set(), {"shift"})[1]
+    assert "● <i>2.1</i><" in questions.summary("tiny", {"scale", "shift"})[1]

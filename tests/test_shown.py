@@ -15,9 +15,11 @@ NOT_YET = "a box and an error"
 BLANK = WAITS + "replace this line by your answer"
 
 
+AGAIN = "Waits for exercise 3.1"  # a box above says what to do
+
+
 def above(name, exercise="3.1"):
-    text = "comes from a cell above that waits; answer the exercise, then run that cell again"
-    return f"Your turn: exercise {exercise} · `{name}` {text}"
+    return f"Waits for exercise {exercise}: `{name}` {kit.ABOVE}"
 
 
 CELLS = [  # code, and what it must show: text on stdout, one line of YourTurn, or (error, words) with a traceback
@@ -35,7 +37,7 @@ graded.name = "same" """,
     ("y = x_hat * 2", above("x_hat")),
     ("z = (lambda: y)() + 1", above("y")),
     ("def late():\n    return sum(z for _ in range(2))\nlate()", above("z")),
-    ("a = 5\nb = normalize(a)\nc = 6", BLANK),
+    ("a = 5\nb = normalize(a)\nc = 6", AGAIN),
     ("print(a)", "5\n"),
     ("c", above("c")),
     # a quiz: the blank stands at top level and says what it will bind
@@ -45,7 +47,7 @@ raise check.YourTurn("3.2: replace this line by your answer: guess = ..., reason
         "Your turn: exercise 3.2 · replace this line by your answer: guess = ..., reason = ...",
     ),
     ("graded(guess)", above("guess", "3.2")),
-    ("graded(normalize)", BLANK),
+    ("graded(normalize)", AGAIN),
     ("graded(lambda x: x + y)", above("y")),
     (
         """class Twice(torch.autograd.Function):
@@ -110,6 +112,10 @@ def test_what_a_cell_shows(number, shown):
         assert text == outputs[1].evalue and text.startswith("Not yet. ")
     elif expected.startswith("Your turn"):
         assert refused(outputs, "YourTurn", "Your turn:", "turn") == expected
+    elif expected.startswith("Waits"):
+        (line, error) = outputs
+        assert line.data["text/plain"] == expected and "style=" not in line.data["text/html"].rpartition("</style>")[2]
+        assert (error.ename, error.traceback) == ("YourTurn", [expected])
     elif expected.startswith("Right"):
         (box,) = outputs
         assert in_a_box(box, "right") == expected.rstrip("\n")

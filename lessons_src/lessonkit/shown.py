@@ -18,11 +18,13 @@ from lessonkit.program import names
 TINTS = {"right": (46, 140, 90), "not yet": (205, 115, 0), "turn": (110, 118, 129)}  # red, green, blue of 255
 MARKS = {"right": "●", "not yet": "◐", "turn": "○"}  # as in `make progress`
 OPACITY = 0.12  # of the tint over the page
+ABOVE = "comes from a cell above that waits; answer the exercise, then run that cell again"
 HEAD = re.compile(r"(?:Right|Not yet|Your turn|Yes|Not quite)[:.]")
 # A notebook stores an error as an error, and JupyterLab would show it once more below its box, on pink.
 ONLY_THE_BOX = "<style>.jp-OutputArea-child:has(.lesson-error) + .jp-OutputArea-child { display: none; }</style>"
 
 waiting = {}  # name -> exercise that would have bound it
+_asked = {}  # exercise -> the cell whose box says that it is the learner's turn; other cells say it in passing
 above_output = {}  # id of a cell -> Markdown that is shown above what it puts out
 _unread = {}  # exercise whose cell Python could not read when it was run last -> ids of what the kernel held then
 
@@ -35,14 +37,20 @@ def in_notebook():
 
 def tell(text, tone, markdown=False):
     """Show a message that is no error: a box in a notebook, else printed. markdown: whether its text is Markdown."""
-    if not in_notebook():
-        print(text)
-    elif markdown:
+    if not markdown:
+        say(text, box(text, tone))
+    else:
         head = HEAD.match(text)[0]
         body = f"{MARKS[tone]} **{head}**{text.removeprefix(head)}"
-        _display(f"{_opening(tone)}\n\n{body}\n\n</div>", text, "text/markdown")
+        say(text, f"{_opening(tone)}\n\n{body}\n\n</div>", "text/markdown")
+
+
+def say(text, shown, form="text/html"):
+    """Print a text; in a notebook show its other form in its place."""
+    if in_notebook():
+        _display(shown, text, form)
     else:
-        _display(box(text, tone), text)
+        print(text)
 
 
 def box(text, tone, kind=""):
@@ -78,28 +86,39 @@ class Told(Exception):
     def _render_traceback_(self):  # IPython asks for it, and not only to show it
         return self.told().split("\n")
 
+    def html(self):
+        return box(self.told(), self.tone, "lesson-error")
+
     def show(self):
         """Show the box in a notebook; return the lines of the error below it."""
         lines = self._render_traceback_()
         if not in_notebook():
             return lines
-        _display(ONLY_THE_BOX + box(self.told(), self.tone, "lesson-error"), self.told())
+        _display(ONLY_THE_BOX + self.html(), self.told())
         head = HEAD.match(lines[0])
         return [head[0] if head else lines[0]]
 
 
 class YourTurn(Told):
-    """A part that the learner has not written yet. Its text starts with the exercise: "3.1: ..."."""
+    """A part that the learner has not written yet. Its text starts with the exercise: "3.1: ...".
 
-    tone = "turn"
+    again: whether another cell's box says so already. Then a line is enough.
+    """
+
+    tone, again = "turn", False
 
     @property
     def exercise(self):
         return str(self).partition(":")[0]
 
     def told(self):
-        exercise, _, rest = str(self).partition(":")
-        return f"Your turn: exercise {exercise}{' · ' + rest.strip() if rest.strip() else ''}"
+        exercise, _, rest = str(self).partition(": ")
+        if self.again:
+            return f"Waits for exercise {exercise}{': ' + rest if ABOVE in rest else ''}"
+        return f"Your turn: exercise {exercise}{' · ' + rest if rest else ''}"
+
+    def html(self):
+        return re.sub(r' style="[^"]*"', "", super().html()) if self.again else super().html()
 
 
 def bound_names(source):
@@ -116,8 +135,7 @@ def translate(error):
         return error
     if not _is_missing(error) or error.name not in waiting:
         return None
-    where = "comes from a cell above that waits; answer the exercise, then run that cell again"
-    return YourTurn(f"{waiting[error.name]}: `{error.name}` {where}")
+    return YourTurn(f"{waiting[error.name]}: `{error.name}` {ABOVE}")
 
 
 def not_run_yet(error):
@@ -146,15 +164,18 @@ def install():
     if shell is None or getattr(shell, "_lessonkit_hook", False):
         return
     shell._lessonkit_hook = True
-    cell = {"source": ""}
+    cell = {"source": "", "id": None}
 
     def before_cell(info):
         cell["source"] = info.raw_cell or ""
+        cell["id"] = getattr(info, "cell_id", None) or cell["source"]
         if words := above_output.get(getattr(info, "cell_id", None)):
             _display(words, words, "text/markdown")
 
     def handler(shell, kind, error, traceback, tb_offset=None):
         mine = translate(error) or error
+        if isinstance(mine, YourTurn) and "\n" not in str(mine):  # else a note follows that has to be read
+            mine.again = _asked.setdefault(mine.exercise, cell["id"]) != cell["id"]
         lines = mine.show() if isinstance(mine, Told) else not_run_yet(error)
         if isinstance(mine, YourTurn):
             # A blank at top level names what it would have bound: "...: a = ..."

@@ -15,11 +15,12 @@ from lessonkit.check.observing import quiet
 from lessonkit.check.questions import predict, recall
 from lessonkit.check.verdicts import NotYet
 from lessonkit.kept import files, saving
-from lessonkit.shown import YourTurn, in_notebook, tell
+from lessonkit.shown import YourTurn, in_notebook, say, tell
 
 __all__ = ["NotYet", "YourTurn", "predict", "recall", "summary"]
 
-_passed = set()  # the names of the checks that an answer in this kernel has passed, whatever was tried later
+# The names of the checks that an answer in this kernel has passed, whatever was tried later; and that have said no.
+_passed, _tried = set(), set()
 
 
 def plain(name):
@@ -40,7 +41,11 @@ def _judging(name, check):
     """Return what a learner calls: it runs a check, remembers whether the answer was right, and keeps a right one."""
 
     def judge(answer):
-        lines, borrowed = attempt.attempted(name, check, answer)
+        try:
+            lines, borrowed = attempt.attempted(name, check, answer)
+        except NotYet:
+            _tried.add(name)
+            raise
         _passed.add(name)
         if in_notebook():
             lines += _from_now_on(name, answer, borrowed)
@@ -81,8 +86,8 @@ def _what_it_takes(name):
 
 
 def summary(lesson):
-    """Say how many of a lesson's exercises are right, in this kernel or kept: the last line of Restart and Run All."""
-    print(questions.summary(lesson, _passed | _kept(lesson)))
+    """Show which of a lesson's exercises are right, in this kernel or kept: the end of Restart and Run All."""
+    say(*questions.summary(lesson, _passed | _kept(lesson), _tried))
 
 
 def _kept(lesson):

@@ -12,6 +12,8 @@ from lessonkit import attempts, course
 from lessonkit.check.misconceptions import Misconception, announce
 from lessonkit.check.relations import FUNCTIONS
 from lessonkit.check.verdicts import accept, kind_of, listed, plain_value, refuse_dots, reject
+from lessonkit.progress.saved import RIGHT, TRIED, WAITS
+from lessonkit.progress.strip import strip
 from lessonkit.shown import above_output, in_notebook, tell
 
 answered = {}  # the questions that have an answer in this kernel: their letters
@@ -244,22 +246,25 @@ def made_by(check):
     return lesson.module, exercise.number, names[0] if names else ""
 
 
-def summary(module, right):
-    """Return a line that says how far a lesson is. right: the names of the checks that an answer has passed."""
+def summary(module, right, tried=()):
+    """Return (a line that says how far a lesson is, the same with its exercises as a strip, as HTML).
+
+    right, tried: the names of the checks that an answer has passed, and of those that have said no.
+    """
     lesson = next((lesson for lesson in course.lessons().values() if lesson.module == module), None)
     exercises, questions = (lesson.exercises, lesson.questions) if lesson else ([], [])
+    states = {}
+    for exercise in exercises:
+        checks = {check.name for check in exercise.checks}
+        states[exercise.number] = RIGHT if checks <= right else TRIED if checks & {*right, *tried} else WAITS
+    still = [exercise for exercise in exercises if states[exercise.number] != RIGHT]
     core = [exercise for exercise in exercises if not exercise.optional]
-    still = [exercise for exercise in exercises if not right.issuperset(check.name for check in exercise.checks)]
-    is_open = ", ".join(exercise.number for exercise in still if not exercise.optional)
-    optional = ", ".join(exercise.number for exercise in still if exercise.optional)
-    line = (
+    first = (
         f"{sum(exercise not in still for exercise in core)} of {len(core)} exercises are right, in this kernel or kept."
     )
-    if is_open:
-        line += f" Not yet right here: {is_open}."
-    if optional:
-        line += f" Optional: {optional}."
-    if questions:
-        count = sum(question.name in answered for question in questions)
-        line += f" Questions answered: {count} of {len(questions)}."
-    return line
+    is_open = ", ".join(exercise.number for exercise in still if not exercise.optional)
+    optional = ", ".join(exercise.number for exercise in still if exercise.optional)
+    names = f" Not yet right here: {is_open}." * bool(is_open) + f" Optional: {optional}." * bool(optional)
+    count = sum(question.name in answered for question in questions)
+    last = f" Questions answered: {count} of {len(questions)}." * bool(questions)
+    return first + names + last, f"<div>{strip(lesson, states) if lesson else ''}</div>{first}{last}"

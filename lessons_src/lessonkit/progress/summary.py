@@ -36,14 +36,14 @@ def _row(learner, lesson, own):
     return (lesson.label, exercises, right, *map(str, minutes), left[0].number if begun else "")
 
 
-def line(learner, course):
-    """Return progress in one line: how many exercises are right, and which is next."""
+def line(learner, course, file="{}"):
+    """Return progress in one line: how many exercises are right, and which is next. file: how a file is named."""
     core = [learner.states[stem][exercise.number] for stem, lesson in course.items() for exercise in lesson.core]
     sentence = f"{core.count(RIGHT)} of {len(core)} exercises of the core are right."
     lesson = next(filter(learner.left, course.values()), None)
     if lesson is None:
         return f"{sentence} You have finished the course."
-    where = f" in {learner.files[lesson.stem]}" if lesson.stem in learner.files else ""
+    where = f" in {file.format(learner.files[lesson.stem])}" if lesson.stem in learner.files else ""
     return f"{sentence} Next: exercise {learner.left(lesson)[0].number}{where}."
 
 

@@ -1,6 +1,6 @@
 """Bring the lessons that are not there yet into a learner's home, as the learner, before the server starts.
 
-python prepare_home.py             the hub runs it; prints the lesson to open
+python prepare_home.py             the hub runs it; prints the file to open
 python prepare_home.py --new 03    a learner runs it: the newer lesson 3 beside the copy
 """
 

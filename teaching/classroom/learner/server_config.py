@@ -6,6 +6,8 @@ from pathlib import Path
 COURSE = Path(__file__).resolve().parents[1]
 c = get_config()  # noqa: F821 - there in every configuration file of Jupyter
 c.LabApp.app_settings_dir = str(COURSE / "lessons_src/lab_settings")
+c.LabApp.extra_labextensions_path = [str(COURSE / "lessons_src/lab_settings")]
+c.ContentsManager.hide_globs.extend(["attempts.jsonl", "inventory.jsonl", "mine"])
 c.LabApp.news_url = ""
 c.LabApp.check_for_updates_class = "jupyterlab.NeverCheckForUpdate"
 c.ServerApp.jpserver_extensions = {"jupyterlab_jupytext": False}
