@@ -151,6 +151,13 @@ STORIES = {  # what a hand does, as methods of a page with their arguments, and 
         (["click", ".stage"], "Math.abs(model.get('layer') - 24) <= 2"),
         (["check", "[value=before]"], f"{SAYS}('signal has rms 0.7')"),
     ],
+    "stream": [
+        ([drag, ".slot", 0, 190], "model.get('place') === 'pre'"),
+        (["press", "[value=pre]", "ArrowLeft"], "model.get('place') === 'peri'"),
+        (["click", "[value=post]"], f"model.get('place') === 'post' && {SAYS}('no better than guessing')"),
+        (["fill", "[data-key=blocks]", "8"], f"!{SAYS}('guessing') && {SAYS}('to 0.1')"),
+        (["dblclick", "svg"], f"model.get('blocks') === 24 && {SAYS}('guessing')"),
+    ],
     "sphere": [
         (["press", ".grip", "ArrowRight"], MOVED),
         ([drag, ".grip", 30, 10], MOVED),

@@ -43,10 +43,10 @@ show("norm before the function: loss after 150 steps", losses[2, :, -1], digits=
 # Here are 24 small blocks that learn to tell eight rows apart.
 
 # %%
-explore.stream("post", blocks=24, rate=0.03, seed=2)
+explore.stream()
 
 # %% [markdown]
-# **Find out:** Post-LN's loss stays near the line "guessing", while Pre-LN's falls. Which of the four sliders can help Post-LN, each alone? (Press *reset* in between.)
+# **Find out:** drag LN onto the branch and back: Pre-LN's loss falls, Post-LN's stays near the line "guessing". Which of the four sliders can help Post-LN, each alone? (A double click resets.)
 #
 # <details><summary>What there is to find</summary>
 #
