@@ -150,6 +150,7 @@ STORIES = {  # what a hand does, as methods of a page with their arguments, and 
         (["click", "[data-act=play]"], "model.get('layer') === 50"),
         (["click", ".stage"], "Math.abs(model.get('layer') - 24) <= 2"),
         (["check", "[value=before]"], f"{SAYS}('signal has rms 0.7')"),
+        (["dblclick", ".stage"], f"model.get('norm') === 'none' && {SAYS}('less than float16 holds')"),
     ],
     "stream": [
         ([drag, ".slot", 0, 190], "model.get('place') === 'pre'"),
@@ -174,3 +175,12 @@ def test_a_hand_does_what_a_lesson_asks_for(name, opened):
         page.evaluate("window.before = { x: String(model.get('x')), camera: String(model.get('camera')) }")
         act(page, *arguments) if callable(act) else getattr(page, act)(*arguments)
         page.wait_for_function(leads_to)
+
+
+def test_depth_begins_with_the_digit_on_its_way_and_a_norm_sends_it_again(opened):
+    page = opened("depth", reduced_motion="no-preference")
+    there = "document.querySelector('.stage').textContent.includes('layer 50')"
+    for act in (lambda: None, lambda: page.check("[value=after]")):
+        act()
+        page.wait_for_function(f"!{there}")
+        page.wait_for_function(there)

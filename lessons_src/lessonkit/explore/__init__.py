@@ -146,7 +146,7 @@ def block(
 
 
 def depth(
-    scale: _numbers(0.8, 2.4) = 1, norm: _among("none", "before", "after") = "none", layer: _numbers(0, 50) = 10, seed=0
+    scale: _numbers(0.8, 2.4) = 1, norm: _among("none", "before", "after") = "none", layer: _numbers(0, 50) = 50, seed=0
 ):
     """Follow a digit through fifty layers, and its gradient back, and choose the weight scale and a norm.
 

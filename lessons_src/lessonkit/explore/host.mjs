@@ -388,10 +388,13 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
       if (moving) request();
     }
     const size = new ResizeObserver(request);
-    const sight = new IntersectionObserver((entries) => {
-      visible = entries.at(-1).isIntersecting;
-      request();
-    });
+    const sight = new IntersectionObserver(
+      (entries) => {
+        visible = entries.at(-1).isIntersecting;
+        request();
+      },
+      { threshold: [0, 0.25, 0.5] }, // a film waits until it can be seen
+    );
     size.observe(stage);
     sight.observe(root);
     for (const key of KEYS) model.on(`change:${key}`, request);

@@ -130,7 +130,7 @@ function adam(W, gradient, { mean, square }, rate, t) {
   }
 }
 
-/** The loss before the first step of Adam, and after each of STEPS. In step t the rate is rate · min(1, t / warmUp). */
+/** The loss before the first step of Adam, then after each. In step t the rate is rate · min(1, t / warmUp). */
 function* training(settings, place) {
   const net = drawNet(settings);
   const zeros = (W) => Array(W.length).fill(0);
@@ -157,8 +157,9 @@ function short(v) {
 function sentence({ place, blocks }, { [place]: losses }) {
   const name = NAMES[place][0].toUpperCase() + NAMES[place].slice(1);
   if (losses.length <= STEPS) return `${name}, ${blocks} blocks.`;
+  const [from, to] = [short(losses[0]), short(losses[STEPS])];
   const learned = losses[STEPS] < 0.9 * GUESSING ? "." : ", no better than guessing.";
-  return `${name}, ${blocks} blocks: ${STEPS} steps of Adam take the loss from ${short(losses[0])} to ${short(losses[STEPS])}${learned}`;
+  return `${name}, ${blocks} blocks: ${STEPS} steps of Adam take the loss from ${from} to ${to}${learned}`;
 }
 
 // ---- The picture: the stack, one of its blocks, and the loss ----
@@ -293,9 +294,11 @@ export function still(changes = {}) {
   const state = { ...start, ...changes };
   const losses = Object.fromEntries(Object.keys(NAMES).map((place) => [place, run(state, place)]));
   const at = layout(700);
-  const words = Object.keys(NAMES).map((place) => sentence({ ...state, place }, losses));
-  const described = `A residual block with four places for a norm, here ${NAMES[state.place]}, and a line chart: the loss over the steps of Adam. ${words.join(" ")}`;
-  return file(TITLE, described, 724, HEIGHT + 20, moved(12, 10, drawing(state, losses, at, rest(at, state.place))));
+  const described = [
+    `A residual block with four places for a norm, here ${NAMES[state.place]}, and a line chart of the loss.`,
+    ...Object.keys(NAMES).map((place) => sentence({ ...state, place }, losses)),
+  ];
+  return file(TITLE, described.join(" "), 724, HEIGHT + 20, moved(12, 10, drawing(state, losses, at, rest(at, state.place))));
 }
 
 // ---- The page ----
@@ -308,10 +311,13 @@ const STYLE = `
 .acts { grid-column: span 2; }
 .slider { margin: 0; }
 .say { min-height: 2.9em; margin-top: 8px; }
-@container (min-width: 560px) { .controls { grid-template-columns: repeat(4, 1fr); } .acts { grid-column: span 4; justify-self: end; } }`;
+@container (min-width: 560px) {
+  .controls { grid-template-columns: repeat(4, 1fr); }
+  .acts { grid-column: span 4; justify-self: end; }
+}`;
 
-const slot = (id) => (place) =>
-  `<label class="slot"><input type="radio" name="${id}-place" data-key="place" value="${place}" aria-label="${NAMES[place]}"></label>`;
+const slot = (id) => (place) => `<label class="slot">
+  <input type="radio" name="${id}-place" data-key="place" value="${place}" aria-label="${NAMES[place]}"></label>`;
 const page = (id) => `<p class="hint">Drag LN to another place, or click one: does the net learn?</p>
   <div class="stage"><svg height="${HEIGHT}" aria-hidden="true"></svg>
     <div role="radiogroup" aria-label="Place of the norm">${Object.keys(NAMES).map(slot(id)).join("")}</div></div>
