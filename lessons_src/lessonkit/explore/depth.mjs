@@ -139,26 +139,17 @@ function drawing({ norm, layer }, { signals, sizes }, width, until = LAYERS) {
     return line(LEFT, at, width, at, { opacity: exponent ? 0.13 : 0.5 }) + number;
   });
   const [top, bottom] = [y(HALF[1]), y(HALF[0])];
-  const curve = (values, more) => {
-    const look = { fill: "none", stroke: color, "stroke-width": 2.4, "stroke-linejoin": "round", ...more };
-    const dot = circle(x(layer), y(values[layer]), 4.5, { fill: color });
-    return tag("polyline", { points: points(values.map((v, at) => [x(at), y(v)])), ...look }) + dot;
+  const looks = { signal: {}, gradient: { "stroke-dasharray": "2 4", "stroke-linecap": "round" } };
+  const curve = (name, until) => {
+    const values = sizes[`${name}s`];
+    const ends = points(values.slice(0, until + 1).map((v, at) => [x(at), y(v)]));
+    const look = { fill: "none", stroke: color, "stroke-width": 2.4, "stroke-linejoin": "round", ...looks[name] };
+    return tag("polyline", { points: ends, ...look }) + circle(x(layer), y(values[layer]), 4.5, { fill: color });
   };
-  // A curve's name stands where the other curve is not: above the higher one, below the lower one, inside the chart.
-  const beside = (values, others, end) => {
-    const near = (curve) => curve.slice(...(end ? [-10] : [0, 10])).map(y);
-    const [high, low] = [Math.min(...near(values)) - 8, Math.max(...near(values)) + letters() + 5];
-    const up = Math.min(...near(values)) <= Math.min(...near(others));
-    return (up ? high > chart - 4 + letters() : low > chart - 4 + TALL) ? high : low;
-  };
-  const name = (at, top, inside, anchor) =>
-    text(at, top, inside, { "text-anchor": anchor, "font-weight": 650, fill: color });
+  const named = (name, words, at) =>
+    line(at - 26, chart - 9, at - 4, chart - 9, { "stroke-width": 2.4, ...looks[name], stroke: color }) +
+    text(at, chart - 5, words, { "font-weight": 650, fill: color });
   const fading = Math.max(sizes.signals[25], sizes.gradients[25]) < 1; // the words keep away from the curves
-  const back = [
-    curve(sizes.gradients, { "stroke-dasharray": "2 4", "stroke-linecap": "round" }),
-    name(LEFT + 5, beside(sizes.gradients, sizes.signals, false), "← gradient", "start"),
-    name(width - 4, beside(sizes.signals, sizes.gradients, true), "signal →", "end"),
-  ];
   const said = [`layer ${layer}`, `signal ${size(sizes.signals[layer])}`, `gradient ${size(sizes.gradients[layer])}`];
   const [beyond, anchor] = layer > LAYERS / 2 ? [corner - 10, "end"] : [corner + LARGE + 10, "start"];
   const words = said.slice(0, until < LAYERS ? 2 : 3).map((words, i) => {
@@ -175,9 +166,11 @@ function drawing({ norm, layer }, { signals, sizes }, width, until = LAYERS) {
     label((LEFT + width) / 2, height - 2, "layer"),
     label(4, chart - 6, "size (rms)", "start"),
     line(x(layer), LARGE + 4, x(layer), LARGE + 12, { opacity: 0.6 }),
-    line(x(layer), chart - 8, x(layer), chart + TALL, { opacity: 0.6 }),
-    curve(sizes.signals.slice(0, until + 1)),
-    ...(until < LAYERS ? [] : back),
+    line(x(layer), chart, x(layer), chart + TALL, { opacity: 0.6 }),
+    curve("signal", until),
+    until < LAYERS ? "" : curve("gradient", until),
+    named("signal", "signal →", width - letters() * 15),
+    named("gradient", "← gradient", width - letters() * 6),
   ].join("");
 }
 

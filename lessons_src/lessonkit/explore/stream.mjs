@@ -20,27 +20,17 @@ const TITLE = "A norm in one of four places of a block, and whether the net lear
 const [ROWS, WIDTH, CLASSES] = [8, 16, 8]; // a batch of 8 rows of 16 features; each row is a class of its own
 const [STEPS, DEEPEST] = [20, 24];
 const BETAS = [0.9, 0.98]; // as in lesson 11
-const NAMES = { none: "no norm", post: "Post-LN", peri: "Peri-LN", pre: "Pre-LN" };
+const NAMES = { none: "No norm", post: "Post-LN", peri: "Peri-LN", pre: "Pre-LN" };
 
 // ---- The mathematics. A matrix is an array, row by row. ----
-
-const drawn = new Map(); // seed: all normal numbers of its deepest net, since drawing takes longer than a pass
-function numbers(seed) {
-  const size = WIDTH * (ROWS + CLASSES + 2 * DEEPEST * WIDTH);
-  if (!drawn.has(seed)) drawn.set(seed, Array.from({ length: size }, normal(seed)));
-  return drawn.get(seed);
-}
 
 /**
  * Draw a net: {x: (ROWS, WIDTH), head: (WIDTH, CLASSES), weights: blocks times [(WIDTH, WIDTH), (WIDTH, WIDTH)]}.
  * In this order, so that a deeper net starts with the same blocks.
  */
 export function drawNet({ seed, blocks, scale }) {
-  let at = 0;
-  const matrix = (n, size) =>
-    numbers(seed)
-      .slice(at, (at += n))
-      .map((v) => size * v);
+  const next = normal(seed);
+  const matrix = (n, size) => Array.from({ length: n }, () => size * next());
   const x = matrix(ROWS * WIDTH, 1);
   const head = matrix(WIDTH * CLASSES, 1 / Math.sqrt(WIDTH));
   const square = () => matrix(WIDTH * WIDTH, scale / Math.sqrt(WIDTH));
@@ -150,16 +140,15 @@ export const run = (settings, place) => [...training(settings, place)];
 
 function short(v) {
   if (!Number.isFinite(v)) return "too large";
-  if (v === 0 || (v >= 0.001 && v < 9999.5)) return String(v >= 100 ? Math.round(v) : +v.toPrecision(v < 1 ? 2 : 3));
-  return power(v);
+  return v && (v < 0.001 || v > 9999) ? power(v) : String(+v.toPrecision(v < 1 ? 2 : 3));
 }
 
 function sentence({ place, blocks }, { [place]: losses }) {
-  const name = NAMES[place][0].toUpperCase() + NAMES[place].slice(1);
-  if (losses.length <= STEPS) return `${name}, ${blocks} blocks.`;
+  const name = `${NAMES[place]}, ${blocks} blocks`;
+  if (losses.length <= STEPS) return `${name}.`;
   const [from, to] = [short(losses[0]), short(losses[STEPS])];
   const learned = losses[STEPS] < 0.9 * GUESSING ? "." : ", no better than guessing.";
-  return `${name}, ${blocks} blocks: ${STEPS} steps of Adam take the loss from ${from} to ${to}${learned}`;
+  return `${name}: ${STEPS} steps of Adam take the loss from ${from} to ${to}${learned}`;
 }
 
 // ---- The picture: the stack, one of its blocks, and the loss ----
@@ -349,7 +338,7 @@ function connect({ stage, state, find, all, on, first, change, tell, drag }) {
       runs = Object.keys(NAMES).map((key) => [key, training(settings, key)]);
     }
     runs.sort(([key], [other]) => (other === place) - (key === place));
-    const end = performance.now() + 8;
+    const end = performance.now() + 5;
     while (runs.length && performance.now() < end) {
       const [key, steps] = runs[0];
       const { value, done } = steps.next();
