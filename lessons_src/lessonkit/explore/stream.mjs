@@ -371,6 +371,7 @@ function connect({ stage, state, find, all, on, first, change, tell, drag }) {
     const far = ([, [x, y]]) => Math.hypot(x - hand[0], y - hand[1]);
     const [[place]] = Object.entries(layout(stage.clientWidth).slots).sort((a, b) => far(a) - far(b));
     change({ place });
+    find(`[value=${place}]`).focus({ preventScroll: true }); // so that arrow keys go on from here
     return true;
   }
   const held = drag(stage, (event) => event.target.closest(".slot") && put(event), put);
