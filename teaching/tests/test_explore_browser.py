@@ -146,18 +146,18 @@ STORIES = {  # what a hand does, as methods of a page with their arguments, and 
         (["check", "[value=BatchNorm]"], f"{SAYS}('BatchNorm takes 4 means') && {BLUE} === 6"),
         (["uncheck", "[value=T]"], "document.querySelector('code').textContent.startsWith('x.mean(0, keepdim=True)')"),
     ],
-    "depth": [
-        (["click", "[data-act=play]"], "model.get('layer') === 50"),
-        (["click", ".stage"], "Math.abs(model.get('layer') - 24) <= 2"),
-        (["check", "[value=before]"], f"{SAYS}('signal has rms 0.7')"),
-        (["dblclick", ".stage"], f"model.get('norm') === 'none' && {SAYS}('less than float16 holds')"),
-    ],
     "stream": [
         ([drag, ".slot", 0, 190], "model.get('place') === 'pre'"),
         (["press", "[value=pre]", "ArrowLeft"], "model.get('place') === 'peri'"),
         (["click", "[value=post]"], f"model.get('place') === 'post' && {SAYS}('no better than guessing')"),
         (["fill", "[data-key=blocks]", "8"], f"!{SAYS}('guessing') && {SAYS}('to 0.1')"),
         (["dblclick", "svg"], f"model.get('blocks') === 24 && {SAYS}('guessing')"),
+    ],
+    "depth": [
+        (["click", "[data-act=play]"], "model.get('layer') === 50"),
+        (["click", ".stage"], "Math.abs(model.get('layer') - 24) <= 2"),
+        (["check", "[value=before]"], f"{SAYS}('signal has rms 0.7')"),
+        (["dblclick", ".stage"], f"model.get('norm') === 'none' && {SAYS}('less than float16 holds')"),
     ],
     "sphere": [
         (["press", ".grip", "ArrowRight"], MOVED),
