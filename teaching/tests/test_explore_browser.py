@@ -117,6 +117,15 @@ def test_a_second_explorable_on_the_page_leaves_the_look_of_the_first(opened):
     assert page.evaluate(look) == before != page.evaluate(look.replace("'.say'", "'.ln-row .say'"))
 
 
+def test_depth_begins_with_the_digit_on_its_way_and_a_norm_sends_it_again(opened):
+    page = opened("depth", reduced_motion="no-preference")
+    there = "document.querySelector('.stage').textContent.includes('layer 50')"
+    for act in (lambda: None, lambda: page.check("[value=after]")):
+        act()
+        page.wait_for_function(f"!{there}")
+        page.wait_for_function(there)
+
+
 def test_row_is_dragged_by_a_finger_and_the_page_scrolls_elsewhere(opened):
     page = opened("row", viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     finger = page.context.new_cdp_session(page)
@@ -139,19 +148,19 @@ SAYS = "document.querySelector('.say').textContent.includes"
 BLUE = "document.querySelectorAll(`[data-cell][fill='var(--accent)']`).length"
 MOVED, TURNED = (f"before.{key} !== String(model.get('{key}'))" for key in ("x", "camera"))
 STORIES = {  # what a hand does, as methods of a page with their arguments, and the state that each step leads to
-    "row": [([drag, ".grip", 0, -38], "model.get('x').join() === '9,1,-1,4,1,2'")],  # 190 pixels are 20 units
-    "block": [
-        (["hover", "[data-cell='1,2,3']"], f"model.get('cell').join() === '1,2,3' && {BLUE} === 4"),
-        (["press", ".stage", "ArrowLeft"], "model.get('cell').join() === '1,2,2'"),
-        (["check", "[value=BatchNorm]"], f"{SAYS}('BatchNorm takes 4 means') && {BLUE} === 6"),
-        (["uncheck", "[value=T]"], "document.querySelector('code').textContent.startsWith('x.mean(0, keepdim=True)')"),
-    ],
     "stream": [
         ([drag, ".slot", 0, 190], "model.get('place') === 'pre'"),
         (["press", "[value=pre]", "ArrowLeft"], "model.get('place') === 'peri'"),
         (["click", "[value=post]"], f"model.get('place') === 'post' && {SAYS}('no better than guessing')"),
         (["fill", "[data-key=blocks]", "8"], f"!{SAYS}('guessing') && {SAYS}('to 0.1')"),
         (["dblclick", "svg"], f"model.get('blocks') === 24 && {SAYS}('guessing')"),
+    ],
+    "row": [([drag, ".grip", 0, -38], "model.get('x').join() === '9,1,-1,4,1,2'")],  # 190 pixels are 20 units
+    "block": [
+        (["hover", "[data-cell='1,2,3']"], f"model.get('cell').join() === '1,2,3' && {BLUE} === 4"),
+        (["press", ".stage", "ArrowLeft"], "model.get('cell').join() === '1,2,2'"),
+        (["check", "[value=BatchNorm]"], f"{SAYS}('BatchNorm takes 4 means') && {BLUE} === 6"),
+        (["uncheck", "[value=T]"], "document.querySelector('code').textContent.startsWith('x.mean(0, keepdim=True)')"),
     ],
     "depth": [
         (["click", "[data-act=play]"], "model.get('layer') === 50"),
@@ -175,12 +184,3 @@ def test_a_hand_does_what_a_lesson_asks_for(name, opened):
         page.evaluate("window.before = { x: String(model.get('x')), camera: String(model.get('camera')) }")
         act(page, *arguments) if callable(act) else getattr(page, act)(*arguments)
         page.wait_for_function(leads_to)
-
-
-def test_depth_begins_with_the_digit_on_its_way_and_a_norm_sends_it_again(opened):
-    page = opened("depth", reduced_motion="no-preference")
-    there = "document.querySelector('.stage').textContent.includes('layer 50')"
-    for act in (lambda: None, lambda: page.check("[value=after]")):
-        act()
-        page.wait_for_function(f"!{there}")
-        page.wait_for_function(there)
