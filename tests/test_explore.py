@@ -172,14 +172,12 @@ def trained_stream(net, place):
     [drawn] = node("stream", "drawNet", [[net]])
     x, head, weights = (tensor(drawn[key]) for key in ("x", "head", "weights"))
     x, head, weights = x.view(8, 16), head.view(16, 8), weights.view(-1, 2, 16, 16).requires_grad_()
-    adam, losses = torch.optim.Adam([weights], lr=net["rate"], betas=(0.9, 0.98)), []
-    warm = torch.optim.lr_scheduler.LambdaLR(adam, lambda done: min(1, (done + 1) / max(1, net["warmUp"])))
-    for _ in range(21):
-        adam.zero_grad()
+    adam, losses = torch.optim.Adam([weights], betas=(0.9, 0.98)), []
+    for step in range(1, 22):
+        adam.param_groups[0]["lr"] = net["rate"] * min(1, step / max(1, net["warmUp"]))
         losses.append(through_stream(x, head, weights, place))
-        losses[-1].backward()
+        [weights.grad] = torch.autograd.grad(losses[-1], [weights])
         adam.step()
-        warm.step()
     return torch.stack(losses)
 
 

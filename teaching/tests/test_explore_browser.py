@@ -117,13 +117,11 @@ def test_a_second_explorable_on_the_page_leaves_the_look_of_the_first(opened):
     assert page.evaluate(look) == before != page.evaluate(look.replace("'.say'", "'.ln-row .say'"))
 
 
-def test_depth_begins_with_the_digit_on_its_way_and_a_norm_sends_it_again(opened):
+def test_depth_begins_with_the_digit_on_its_way(opened):
     page = opened("depth", reduced_motion="no-preference")
     there = "document.querySelector('.stage').textContent.includes('layer 50')"
-    for act in (lambda: None, lambda: page.check("[value=after]")):
-        act()
-        page.wait_for_function(f"!{there}")
-        page.wait_for_function(there)
+    page.wait_for_function(f"!{there}")
+    page.wait_for_function(there)
 
 
 def test_row_is_dragged_by_a_finger_and_the_page_scrolls_elsewhere(opened):

@@ -156,7 +156,7 @@ function sentence({ place, blocks }, { [place]: losses }) {
 const GUESSING = Math.log(CLASSES); // the loss of one who takes all classes to be equally likely
 const CEILING = 4; // of the chart; what is above it is not drawn
 const [TOP, BOTTOM] = [30, 268]; // of the chart and of the stack
-const HEIGHT = 304;
+const height = () => BOTTOM + 3 * letters();
 const LN = [34, 24]; // a norm's box
 
 /** Where things are: the residual line and the branch of the large block, the slots [x, y] by place, the chart. */
@@ -228,7 +228,7 @@ function block({ place, blocks }, { stack, skip, branch, slots, sum }, [first, s
     middle(slots.peri, "f", { "font-style": "italic", "font-size": 15 }),
     ...Object.keys(slots).map(slot),
     ...norms.map(norm),
-    text(stack ? 0 : skip - 16, BOTTOM + 24, `${stack ? "" : "one of "}${blocks} blocks`, { "font-weight": 650 }),
+    text(stack ? 0 : skip - 16, BOTTOM + 12 + letters(), `${stack ? "" : "one of "}${blocks} blocks`, { "font-weight": 650 }),
   ].join("");
 }
 
@@ -287,7 +287,7 @@ export function still(changes = {}) {
     `A residual block with four places for a norm, here ${NAMES[state.place]}, and a line chart of the loss.`,
     ...Object.keys(NAMES).map((place) => sentence({ ...state, place }, losses)),
   ];
-  return file(TITLE, described.join(" "), 724, HEIGHT + 20, moved(12, 10, drawing(state, losses, at, rest(at, state.place))));
+  return file(TITLE, described.join(" "), 724, height() + 20, moved(12, 10, drawing(state, losses, at, rest(at, state.place))));
 }
 
 // ---- The page ----
@@ -308,7 +308,7 @@ const STYLE = `
 const slot = (id) => (place) => `<label class="slot">
   <input type="radio" name="${id}-place" data-key="place" value="${place}" aria-label="${NAMES[place]}"></label>`;
 const page = (id) => `<p class="hint">Drag LN to another place, or click one: does the net learn?</p>
-  <div class="stage"><svg height="${HEIGHT}" aria-hidden="true"></svg>
+  <div class="stage"><svg height="${height()}" aria-hidden="true"></svg>
     <div role="radiogroup" aria-label="Place of the norm">${Object.keys(NAMES).map(slot(id)).join("")}</div></div>
   <p class="say"></p>
   <div class="controls">
