@@ -118,6 +118,13 @@ def test_a_second_explorable_on_the_page_leaves_the_look_of_the_first(opened):
     assert page.evaluate(look) == before != page.evaluate(look.replace("'.say'", "'.ln-row .say'"))
 
 
+def test_depth_begins_with_the_digit_on_its_way(opened):
+    page = opened("depth", reduced_motion="no-preference")
+    there = "document.querySelector('.stage').textContent.includes('layer 50')"
+    page.wait_for_function(f"!{there}")
+    page.wait_for_function(there)
+
+
 def test_row_is_dragged_by_a_finger_and_the_page_scrolls_elsewhere(opened):
     page = opened("row", viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     finger = page.context.new_cdp_session(page)
@@ -142,6 +149,13 @@ MOVED, TURNED = (f"before.{key} !== String(model.get('{key}'))" for key in ("x",
 HAT = "document.querySelector('tr[data-key=hat]')?.textContent"
 UNSEEN, SEEN = (f"{MOVED} && before.hat {sign} {HAT}" for sign in ("===", "!=="))
 STORIES = {  # what a hand does, as methods of a page with their arguments, and the state that each step leads to
+    "stream": [
+        ([drag, ".slot", 0, 190], "model.get('place') === 'pre'"),
+        (["press", "[value=pre]", "ArrowLeft"], "model.get('place') === 'peri'"),
+        (["click", "[value=post]"], f"model.get('place') === 'post' && {SAYS}('no better than guessing')"),
+        (["fill", "[data-key=blocks]", "8"], f"!{SAYS}('guessing') && {SAYS}('to 0.1')"),
+        (["dblclick", "svg"], f"model.get('blocks') === 24 && {SAYS}('guessing')"),
+    ],
     "row": [([drag, ".grip", 0, -38], "model.get('x').join() === '9,1,-1,4,1,2'")],  # 190 pixels are 20 units
     "block": [
         (["hover", "[data-cell='1,2,3']"], f"model.get('cell').join() === '1,2,3' && {BLUE} === 4"),
@@ -161,6 +175,7 @@ STORIES = {  # what a hand does, as methods of a page with their arguments, and 
         (["click", "[data-act=play]"], "model.get('layer') === 50"),
         (["click", ".stage"], "Math.abs(model.get('layer') - 24) <= 2"),
         (["check", "[value=before]"], f"{SAYS}('signal has rms 0.7')"),
+        (["dblclick", ".stage"], f"model.get('norm') === 'none' && {SAYS}('less than float16 holds')"),
     ],
     "sphere": [
         (["press", ".grip.x", "ArrowUp"], UNSEEN),

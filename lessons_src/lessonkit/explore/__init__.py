@@ -152,7 +152,7 @@ def block(
 
 
 def depth(
-    scale: _numbers(0.8, 2.4) = 1, norm: _among("none", "before", "after") = "none", layer: _numbers(0, 50) = 10, seed=0
+    scale: _numbers(0.8, 2.4) = 1, norm: _among("none", "before", "after") = "none", layer: _numbers(0, 50) = 50, seed=0
 ):
     """Follow a digit through fifty layers, and its gradient back, and choose the weight scale and a norm.
 
@@ -211,16 +211,16 @@ def backward(
 
 
 def stream(
-    place: _among("none", "post", "pre") = "pre",
-    blocks: _numbers(2, 24) = 12,
+    place: _among("none", "post", "peri", "pre") = "post",
+    blocks: _numbers(2, 24) = 24,
     scale: _numbers(0.2, 2) = 1,
-    rate: _numbers(0.001, 0.1) = 0.01,
+    rate: _numbers(0.001, 0.1) = 0.03,
     warmUp: _numbers(0, 20) = 0,
-    seed=1,
+    seed=2,
 ):
-    """Compare a norm in three places of a residual stream: the size of the stream, the gradients, the first steps.
+    """Put the norm of a residual block in one of four places and see whether a net of such blocks learns.
 
-    place: the one looked at, no norm, after the sum, or on the branch. scale: the weight scale; rate: of Adam; warmUp:
-    its steps of warm-up; seed: of the weights.
+    place: no norm, after the sum, on both ends of the branch, or before its function. scale: the weight scale; rate: of
+    Adam; warmUp: its steps of warm-up; seed: of the weights.
     """
     return _made("stream", locals())

@@ -1,4 +1,5 @@
 // A digit on its way through fifty layers, and its gradient on its way back: the weight scale decides, or a norm does.
+// It sets out by itself, once it is seen, and again with every other norm.
 
 // prettier-ignore
 import {
@@ -6,7 +7,7 @@ import {
   points, power, radios, rect, slider, tag, text, times, uniform,
 } from "./host.mjs";
 
-export const start = { scale: 1, norm: "none", layer: 10, seed: 0 };
+export const start = { scale: 1, norm: "none", layer: 50, seed: 0 };
 
 const TITLE = "A digit on its way through fifty layers";
 
@@ -92,7 +93,7 @@ function sentence(sizes) {
 
 // ---- The picture ----
 
-const [LEFT, STRIP, TALL] = [44, 62, 250]; // pixels: of the axis's numbers, the pictures, the chart
+const [LEFT, LARGE, TALL] = [44, 64, 190]; // pixels: of the axis's numbers, the large picture, the chart
 const POWERS = 13; // the chart shows sizes from 10^-13 to 10^13
 
 /** Signals as framed pictures of 8 x 8 pixels: white is 0 or less, full ink is 2 or more. views: [signal, x, y, side]. */
@@ -118,51 +119,60 @@ function scales(width) {
   const pitch = (width - LEFT - 30) / LAYERS;
   const side = Math.min(44, Math.floor(5 * pitch) - 5);
   const x = (layer) => LEFT + side / 2 + layer * ((width - LEFT - side - 3) / LAYERS);
-  const y = (v) => STRIP + 16 + (TALL / 2) * (1 - clamp(Math.log10(v), -POWERS, POWERS) / POWERS);
-  return { side, x, y };
+  const top = LARGE + side + letters() + 30; // of the chart
+  const y = (v) => top + (TALL / 2) * (1 - clamp(Math.log10(v), -POWERS, POWERS) / POWERS);
+  return { side, x, y, top, height: top + TALL + 2 * letters() + 12 };
 }
 
-/** Every fifth signal as a picture, and below them the sizes of signal and gradient in all layers. */
-function drawing({ norm, layer }, { signals, sizes }, width) {
-  const { side, x, y } = scales(width);
+/**
+ * The signal of one layer large, every fifth small, and the sizes of signal and gradient in all layers.
+ * until: how far the digit has come; what is still to come is not drawn.
+ */
+function drawing({ norm, layer }, { signals, sizes }, width, until = LAYERS) {
+  const { side, x, y, top: chart, height } = scales(width);
   const color = norm === "none" ? INK : ACCENT;
-  const views = signals.flatMap((signal, at) => (at % 5 ? [] : [[signal, x(at) - side / 2, STRIP - side - 6, side]]));
+  const fifth = signals.map((signal, at) => [at > until ? [] : signal, x(at) - side / 2, LARGE + 14, side]);
+  const corner = clamp(x(layer) - LARGE / 2, LEFT, width - LARGE - 2);
   const ticks = [-12, -8, -4, 0, 4, 8, 12].map((exponent) => {
     const at = y(10 ** exponent);
     const number = label(LEFT - 8, at + letters() / 3, exponent ? power(10 ** exponent) : "1", "end");
     return line(LEFT, at, width, at, { opacity: exponent ? 0.13 : 0.5 }) + number;
   });
   const [top, bottom] = [y(HALF[1]), y(HALF[0])];
-  const curve = (values, more) => {
-    const look = { fill: "none", stroke: color, "stroke-width": 2.4, "stroke-linejoin": "round", ...more };
-    const dot = circle(x(layer), y(values[layer]), 4.5, { fill: color });
-    return tag("polyline", { points: points(values.map((v, at) => [x(at), y(v)])), ...look }) + dot;
+  const looks = { signal: {}, gradient: { "stroke-dasharray": "2 4", "stroke-linecap": "round" } };
+  const curve = (name, until) => {
+    const values = sizes[`${name}s`];
+    const ends = points(values.slice(0, until + 1).map((v, at) => [x(at), y(v)]));
+    const look = { fill: "none", stroke: color, "stroke-width": 2.4, "stroke-linejoin": "round", ...looks[name] };
+    return tag("polyline", { points: ends, ...look }) + circle(x(layer), y(values[layer]), 4.5, { fill: color });
   };
-  // A curve's name stands where the other curve is not: above the higher one, below the lower one, inside the chart.
-  const beside = (values, others, end) => {
-    const near = (curve) => curve.slice(...(end ? [-10] : [0, 10])).map(y);
-    const [high, low] = [Math.min(...near(values)) - 8, Math.max(...near(values)) + letters() + 5];
-    const up = Math.min(...near(values)) <= Math.min(...near(others)) ? high > STRIP + 12 + letters() : low > STRIP + 12 + TALL;
-    return up ? high : low;
-  };
-  const name = (at, top, inside, anchor) =>
-    text(at, top, inside, { "text-anchor": anchor, "font-weight": 650, fill: color });
+  const named = (name, words, at) =>
+    line(at - 26, chart - 9, at - 4, chart - 9, { "stroke-width": 2.4, ...looks[name], stroke: color }) +
+    text(at, chart - 5, words, { "font-weight": 650, fill: color });
   const fading = Math.max(sizes.signals[25], sizes.gradients[25]) < 1; // the words keep away from the curves
+  const said = [`layer ${layer}`, `signal ${size(sizes.signals[layer])}`, `gradient ${size(sizes.gradients[layer])}`];
+  const [beyond, anchor] = layer > LAYERS / 2 ? [corner - 10, "end"] : [corner + LARGE + 10, "start"];
+  const words = said.slice(0, until < LAYERS ? 2 : 3).map((words, i) => {
+    const look = { "text-anchor": anchor, "font-size": 13, "font-weight": i ? 400 : 650 };
+    return text(beyond, 18 + i * (letters(13) + 6), words, look);
+  });
   return [
-    pictures(views),
+    pictures([[signals[layer], corner, 2, LARGE], ...fifth.filter((_, at) => at % 5 === 0)]),
+    ...words,
     rect(LEFT, top, width - LEFT, bottom - top, { fill: INK, opacity: 0.06 }),
     ...ticks,
-    ...[0, 10, 20, 30, 40, 50].map((at) => label(x(at), STRIP + TALL + 34, at)),
+    ...[0, 10, 20, 30, 40, 50].map((at) => label(x(at), chart + TALL + letters() + 4, at)),
     label(x(25), fading ? top + letters(11) + 2 : bottom - 5, "float16 holds these sizes", "middle", { "font-size": 11 }),
-    label((LEFT + width) / 2, STRIP + TALL + 50, "layer"),
-    line(x(layer), STRIP + 2, x(layer), STRIP + 16 + TALL, { opacity: 0.6 }),
-    curve(sizes.signals),
-    curve(sizes.gradients, { "stroke-dasharray": "2 4", "stroke-linecap": "round" }),
-    name(width - 4, beside(sizes.signals, sizes.gradients, true), "signal →", "end"),
-    name(LEFT + 5, beside(sizes.gradients, sizes.signals, false), "← gradient", "start"),
+    label((LEFT + width) / 2, height - 2, "layer"),
+    label(4, chart - 6, "size (rms)", "start"),
+    line(x(layer), LARGE + 4, x(layer), LARGE + 12, { opacity: 0.6 }),
+    line(x(layer), chart, x(layer), chart + TALL, { opacity: 0.6 }),
+    curve("signal", until),
+    until < LAYERS ? "" : curve("gradient", until),
+    named("signal", "signal →", width - letters() * 15),
+    named("gradient", "← gradient", width - letters() * 6),
   ].join("");
 }
-const HEIGHT = STRIP + TALL + 56;
 
 function computed(state) {
   const result = run(digit, state);
@@ -173,7 +183,7 @@ export function still(changes = {}) {
   const state = { ...start, ...changes };
   const result = computed(state);
   const described = `A digit in every fifth of fifty layers, and a chart of sizes at weight scale ${state.scale}. ${sentence(result.sizes)}`;
-  return file(TITLE, described, 600, HEIGHT + 24, moved(12, 12, drawing(state, result, 576)));
+  return file(TITLE, described, 600, scales(576).height + 24, moved(12, 12, drawing(state, result, 576)));
 }
 
 // ---- The page ----
@@ -181,58 +191,54 @@ export function still(changes = {}) {
 const STYLE = `
 .stage { cursor: ew-resize; }
 .say { min-height: 7.3em; }
-.near { display: grid; grid-template-columns: 100px 1fr; gap: 16px; align-items: center; margin-bottom: 10px; }
-table { table-layout: auto; }
-th, td { padding: 2px 0; text-align: right; white-space: nowrap; }
-tr > :first-child { text-align: left; }`;
+@container (max-width: 639px) { .say { order: 1; min-height: 0; } }`;
 
 const NORMS = Object.entries({ none: "none", before: "before ReLU", after: "after ReLU" });
 
 const page = (id) => `<div class="whole">
   <p class="say"></p>
-  <div class="show"><p class="hint">${TITLE}. Drag across the chart to choose a layer.</p>
-    <div class="stage" aria-hidden="true"><svg height="${HEIGHT}"></svg></div></div>
+  <div class="show"><p class="hint">Drag across the chart to choose a layer.</p>
+    <div class="stage" aria-hidden="true"><svg></svg></div></div>
   <div class="set">
     ${slider("scale", "weight scale", 0.8, 2.4, 0.01)}
     ${radios(id, "norm", "LayerNorm", NORMS)}
     ${slider("layer", "layer", 0, LAYERS, 1)}
-    <div class="near"><svg height="100" aria-hidden="true"></svg>
-      <table><thead><tr><th scope="col">layer</th><th scope="col">signal</th><th scope="col">gradient</th></tr></thead>
-      <tbody>${'<tr><th scope="row"></th><td></td><td></td></tr>'.repeat(3)}</tbody></table></div>
     ${buttons({ play: "play", draw: "other weights", reset: "reset" })}
   </div></div>`;
 
-function connect({ stage, state, find, all, change, write, tell, drag }) {
-  const [picture, near] = [".stage svg", ".near svg"].map(find);
-  const rows = all("tbody tr");
-  let sent = null; // for how many seconds the digit has been on its way, while it is
+function connect({ stage, state, find, on, first, change, tell, drag }) {
+  const picture = find("svg");
+  let [norm, sent] = ["", null]; // the norm drawn last; for how many seconds the digit has been on its way, while it is
   let known = {}; // the last result, and what it was computed for
 
+  const seen = () => {
+    const { top, height } = stage.getBoundingClientRect();
+    return top + height / 2 < innerHeight;
+  };
   function draw({ width, dt, calm }) {
-    if (sent !== null) {
-      sent += dt;
-      const layer = calm ? LAYERS : Math.min(LAYERS, Math.floor(sent / 0.08));
-      change({ layer });
-      if (layer === LAYERS) sent = null;
-    }
     const now = state();
+    if (now.norm !== norm) [norm, sent] = [now.norm, 0];
     const asked = `${now.scale} ${now.norm} ${now.seed}`;
     if (known.asked !== asked) known = { asked, ...computed(now) };
-    const { sizes, signals } = known;
-    picture.innerHTML = drawing(now, known, width);
-    near.innerHTML = pictures([[signals[now.layer], 2, 2, 96]]);
-    [0, now.layer, LAYERS].forEach((layer, i) => {
-      const cells = [layer, size(sizes.signals[layer]), size(sizes.gradients[layer])];
-      cells.forEach((words, j) => write(rows[i].cells[j], String(words)));
-      rows[i].classList.toggle("now", i === 1);
-    });
-    const words = sentence(sizes);
-    const here = `In layer ${now.layer} the signal has rms ${size(sizes.signals[now.layer])}, the gradient ${size(sizes.gradients[now.layer])}.`;
+    const waits = sent === 0 && !seen();
+    if (sent !== null && !waits) sent += dt;
+    const way = Math.floor(sent / 0.07);
+    if (calm || way >= LAYERS) sent = null;
+    const shown = sent === null ? now : { ...now, layer: way };
+    picture.setAttribute("height", scales(width).height);
+    picture.innerHTML = drawing(shown, known, width, shown === now ? LAYERS : way);
+    const words = sentence(known.sizes);
+    const { signals, gradients } = known.sizes;
+    const here = `In layer ${now.layer} the signal has rms ${size(signals[now.layer])}, the gradient ${size(gradients[now.layer])}.`;
     tell(words, `Weight scale ${now.scale.toFixed(2)}. ${words} ${here}`);
-    return sent !== null;
+    return sent !== null && !waits;
   }
   const stop = () => (sent = null);
-  const acts = { play: () => (sent = 0), draw: () => change({ seed: state().seed + 1 }) };
+  const play = () => {
+    sent = 0;
+    change({ layer: LAYERS });
+  };
+  const acts = { play, draw: () => change({ seed: state().seed + 1 }) };
   function choose(event) {
     const { x } = scales(stage.clientWidth);
     const share = (event.clientX - stage.getBoundingClientRect().left - x(0)) / (x(LAYERS) - x(0));
@@ -241,6 +247,7 @@ function connect({ stage, state, find, all, change, write, tell, drag }) {
     return true;
   }
   drag(stage, choose, choose);
+  on(stage, "dblclick", () => change(first));
   return { draw, acts, stop };
 }
 

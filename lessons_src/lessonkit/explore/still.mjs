@@ -1,12 +1,13 @@
 // Writes the pictures for viewers that run no script: NAME.svg, an explorable at its start, and NAME-NUMBER.svg, where
 // lesson NUMBER shows it in a state that looks otherwise; stills.json holds these states. Run it after an edit, and once
 // the notebooks are built: node still.mjs
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 
 const here = new URL("./", import.meta.url);
 const lessons = new URL("../../../notebooks/solutions/", here);
 const write = (name, content) => writeFileSync(new URL(name, here), content);
 const stills = {};
+for (const old of readdirSync(here).filter((name) => /-\d\d\.svg$/.test(name))) rmSync(new URL(old, here));
 for (const file of readdirSync(here).filter((name) => name.endsWith(".mjs") && !/^(host|still)/.test(name))) {
   const { still } = await import(new URL(file, here));
   write(file.replace(".mjs", ".svg"), still());

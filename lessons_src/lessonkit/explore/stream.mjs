@@ -1,46 +1,36 @@
-// Blocks with a skip, x + f(x), and a norm in one of three places: how large the stream, the gradients and the first
-// steps of Adam become. Nothing here is recorded: the nets are drawn, run and trained in the browser.
+// Blocks with a skip, x + f(x), and a norm that a hand puts in one of four places: does the net learn? Nothing here is
+// recorded: the nets are drawn and trained in the browser.
 
 // prettier-ignore
 import {
-  ACCENT, INK, buttons, explorable, file, label, layerNorm, layerNormBack, letters, moved, normal, points, power,
-  radios, slider, tag, text, times, upTo,
+  ACCENT, INK, buttons, circle, clamp, explorable, file, label, layerNorm, layerNormBack, lerp, letters, line, moved,
+  normal, points, power, rect, slider, tag, text, times, upTo,
 } from "./host.mjs";
 
 export const start = {
-  place: "pre",
-  blocks: 12,
+  place: "post",
+  blocks: 24,
   scale: 1,
-  rate: 0.01,
+  rate: 0.03,
   warmUp: 0,
-  seed: 1,
+  seed: 2,
 };
 
-const TITLE = "A residual stream with its norm in one of three places";
+const TITLE = "A norm in one of four places of a block, and whether the net learns";
 const [ROWS, WIDTH, CLASSES] = [8, 16, 8]; // a batch of 8 rows of 16 features; each row is a class of its own
 const [STEPS, DEEPEST] = [20, 24];
 const BETAS = [0.9, 0.98]; // as in lesson 11
-const PLACES = ["none", "post", "pre"];
+const NAMES = { none: "No norm", post: "Post-LN", peri: "Peri-LN", pre: "Pre-LN" };
 
 // ---- The mathematics. A matrix is an array, row by row. ----
-
-const drawn = new Map(); // seed: all normal numbers of its deepest net, since drawing takes longer than a pass
-function numbers(seed) {
-  const size = WIDTH * (ROWS + CLASSES + 2 * DEEPEST * WIDTH);
-  if (!drawn.has(seed)) drawn.set(seed, Array.from({ length: size }, normal(seed)));
-  return drawn.get(seed);
-}
 
 /**
  * Draw a net: {x: (ROWS, WIDTH), head: (WIDTH, CLASSES), weights: blocks times [(WIDTH, WIDTH), (WIDTH, WIDTH)]}.
  * In this order, so that a deeper net starts with the same blocks.
  */
 export function drawNet({ seed, blocks, scale }) {
-  let at = 0;
-  const matrix = (n, size) =>
-    numbers(seed)
-      .slice(at, (at += n))
-      .map((v) => size * v);
+  const next = normal(seed);
+  const matrix = (n, size) => Array.from({ length: n }, () => size * next());
   const x = matrix(ROWS * WIDTH, 1);
   const head = matrix(WIDTH * CLASSES, 1 / Math.sqrt(WIDTH));
   const square = () => matrix(WIDTH * WIDTH, scale / Math.sqrt(WIDTH));
@@ -82,31 +72,22 @@ function crossEntropy(logits) {
   return { loss, back };
 }
 
-function norm(values) {
-  let sum = 0;
-  for (const v of values) sum += v * v;
-  return Math.sqrt(sum);
-}
-/** The root of the mean square: the size of one typical entry of all arrays together. */
-const rms = (...arrays) => norm(arrays.map(norm)) / Math.sqrt(arrays.reduce((n, values) => n + values.length, 0));
-
 /**
- * One pass forward and back. A block is x + relu(x W1) W2, its norm on the branch ("pre", and one more at the end),
- * after the sum ("post"), or nowhere ("none").
- * Returns {loss, stream: the size of x at the start and after each block, gradients: [dW1, dW2] of each block}.
+ * One pass forward and back. A block is x + relu(x W1) W2, its norm on the branch ("pre", and one more at the end), on
+ * both ends of the branch ("peri", likewise), after the sum ("post"), or nowhere ("none").
+ * Returns {loss, gradients: [dW1, dW2] of each block}.
  */
-export function pass({ x, head, weights }, place) {
-  const [before, after] = [place === "pre" ? layerNorms : identity, place === "post" ? layerNorms : identity];
-  const stream = [rms(x)];
+function pass({ x, head, weights }, place) {
+  const at = (...places) => (places.includes(place) ? layerNorms : identity);
+  const [before, behind, after] = [at("pre", "peri"), at("peri"), at("post")];
   const tape = [];
   for (const [W1, W2] of weights) {
     const branch = before(x);
     const hidden = times(branch.out, W1, WIDTH, WIDTH).map((v) => Math.max(0, v)); // (ROWS, WIDTH)
-    const added = times(hidden, W2, WIDTH, WIDTH); // (ROWS, WIDTH)
-    const end = after(x.map((v, i) => v + added[i]));
-    tape.push({ branch, hidden, end });
+    const added = behind(times(hidden, W2, WIDTH, WIDTH)); // (ROWS, WIDTH)
+    const end = after(x.map((v, i) => v + added.out[i]));
+    tape.push({ branch, hidden, added, end });
     x = end.out;
-    stream.push(rms(x));
   }
   const final = before(x);
   const { loss, back } = crossEntropy(times(final.out, head, WIDTH, CLASSES));
@@ -114,308 +95,293 @@ export function pass({ x, head, weights }, place) {
   let dx = final.back(times(back, turned(head, CLASSES), CLASSES, WIDTH)); // (ROWS, WIDTH)
   const gradients = [];
   for (let i = weights.length - 1; i >= 0; i--) {
-    const [{ branch, hidden, end }, [W1, W2]] = [tape[i], weights[i]];
+    const [{ branch, hidden, added, end }, [W1, W2]] = [tape[i], weights[i]];
     const dSum = end.back(dx);
-    const dHidden = times(dSum, turned(W2, WIDTH), WIDTH, WIDTH).map((v, j) => (hidden[j] > 0 ? v : 0));
+    const dAdded = added.back(dSum);
+    const dHidden = times(dAdded, turned(W2, WIDTH), WIDTH, WIDTH).map((v, j) => (hidden[j] > 0 ? v : 0));
     gradients.unshift([
       times(turned(branch.out, WIDTH), dHidden, ROWS, WIDTH),
-      times(turned(hidden, WIDTH), dSum, ROWS, WIDTH),
+      times(turned(hidden, WIDTH), dAdded, ROWS, WIDTH),
     ]);
     const dBranch = branch.back(times(dHidden, turned(W1, WIDTH), WIDTH, WIDTH));
     dx = dSum.map((v, j) => v + dBranch[j]);
   }
-  return { loss, stream, gradients };
+  return { loss, gradients };
 }
 
-/** Step t of Adam on a matrix W, in place; mean and square hold the running means. Returns what was added. */
+/** Step t of Adam on a matrix W, in place; mean and square hold the running means. */
 function adam(W, gradient, { mean, square }, rate, t) {
   const [c1, c2] = BETAS.map((beta) => 1 - beta ** t);
-  const added = Array(W.length).fill(0);
   for (let i = 0; i < W.length; i++) {
     const g = gradient[i];
     mean[i] = BETAS[0] * mean[i] + (1 - BETAS[0]) * g;
     square[i] = BETAS[1] * square[i] + (1 - BETAS[1]) * g * g;
-    added[i] = (-rate * (mean[i] / c1)) / (Math.sqrt(square[i] / c2) + 1e-8);
-    W[i] += added[i];
+    W[i] -= (rate * (mean[i] / c1)) / (Math.sqrt(square[i] / c2) + 1e-8);
   }
-  return added;
 }
 
-/**
- * The first steps of Adam, one a call of next(). Before the step: {loss, stream, gradient: the length of each block's
- * dW2}. The step: {update: for each block the size (rms) of what it adds to a weight}. In step t the rate is
- * rate · min(1, t / warmUp). After STEPS steps the same once more, without an update.
- */
+/** The loss before the first step of Adam, then after each. In step t the rate is rate · min(1, t / warmUp). */
 function* training(settings, place) {
   const net = drawNet(settings);
-  const memory = net.weights.map((pair) =>
-    pair.map((W) => ({ mean: Array(W.length).fill(0), square: Array(W.length).fill(0) })),
-  );
-  for (let t = 1; t <= STEPS; t++) {
-    const { loss, stream, gradients } = pass(net, place);
+  const zeros = (W) => Array(W.length).fill(0);
+  const memory = net.weights.map((pair) => pair.map((W) => ({ mean: zeros(W), square: zeros(W) })));
+  for (let t = 1; t <= STEPS + 1; t++) {
+    const { loss, gradients } = pass(net, place);
+    yield loss;
     const rate = settings.rate * (settings.warmUp ? Math.min(1, t / settings.warmUp) : 1);
-    const update = net.weights.map((pair, b) =>
-      rms(...pair.map((W, k) => adam(W, gradients[b][k], memory[b][k], rate, t))),
-    );
-    yield { loss, stream, gradient: gradients.map(([, dW2]) => norm(dW2)), update };
+    net.weights.forEach((pair, b) => pair.forEach((W, k) => adam(W, gradients[b][k], memory[b][k], rate, t)));
   }
-  yield { loss: pass(net, place).loss };
 }
 
-const empty = () => ({ stream: [], gradient: [], loss: [], update: [] });
-function keep(result, step) {
-  if (!result.loss.length) [result.stream, result.gradient] = [step.stream, step.gradient];
-  result.loss.push(step.loss);
-  if (step.update) result.update.push(step.update);
-}
-
-/** A whole run: {stream and gradient before training, loss: STEPS + 1 numbers, update: STEPS rows, a number a block}. */
-export function run(settings, place) {
-  const result = empty();
-  for (const step of training(settings, place)) keep(result, step);
-  return result;
-}
+/** A whole training: STEPS + 1 losses. */
+export const run = (settings, place) => [...training(settings, place)];
 
 // ---- Words ----
 
-const NAMES = { none: "no norm", post: "Post-LN", pre: "Pre-LN" };
-
 function short(v) {
-  if (v === undefined) return "…";
   if (!Number.isFinite(v)) return "too large";
-  if (v === 0 || (v >= 0.001 && v < 9999.5)) return String(v >= 100 ? Math.round(v) : +v.toPrecision(v < 1 ? 2 : 3));
-  return power(v);
+  return v && (v < 0.001 || v > 9999) ? power(v) : String(+v.toPrecision(v < 1 ? 2 : 3));
 }
 
-function sentence({ place, blocks }, { stream, gradient, loss }) {
-  const name = NAMES[place][0].toUpperCase() + NAMES[place].slice(1);
-  const learned = `, and ${STEPS} steps of Adam take the loss from ${short(loss[0])} to ${short(loss.at(-1))}`;
+function sentence({ place, blocks }, { [place]: losses }) {
+  const name = `${NAMES[place]}, ${blocks} blocks`;
+  if (losses.length <= STEPS) return `${name}.`;
+  const [from, to] = [short(losses[0]), short(losses[STEPS])];
+  const learned = losses[STEPS] < 0.9 * GUESSING ? "." : ", no better than guessing.";
+  return `${name}: ${STEPS} steps of Adam take the loss from ${from} to ${to}${learned}`;
+}
+
+// ---- The picture: the stack, one of its blocks, and the loss ----
+
+const GUESSING = Math.log(CLASSES); // the loss of one who takes all classes to be equally likely
+const CEILING = 4; // of the chart; what is above it is not drawn
+const [TOP, BOTTOM] = [30, 268]; // of the chart and of the stack
+const height = () => BOTTOM + 3 * letters();
+const LN = [34, 24]; // a norm's box
+
+/** Where things are: the residual line and the branch of the large block, the slots [x, y] by place, the chart. */
+function layout(width) {
+  const stack = width >= 520 ? 96 : 0; // pixels of the whole stack, which a phone has no room for
+  const [skip, branch] = [stack + 20, stack + 80];
+  const slots = { none: [branch, 26], post: [skip, 64], peri: [branch, 162], pre: [branch, 216] };
+  const after = [branch, 122]; // the second norm of Peri-LN
+  const left = branch + letters() * 8.4;
+  return { stack, skip, branch, slots, after, left, right: width - letters() * 4.7, sum: 102 };
+}
+
+/** Where the norm's two boxes rest, on one another but for Peri-LN. */
+const rest = ({ slots, after }, place) => (place === "peri" ? [slots.pre, after] : [slots[place], slots[place]]);
+
+const path = (d, more) => tag("path", { d, fill: "none", stroke: INK, ...more });
+const boxed = ([x, y], w, h, more) => rect(x - w / 2, y - h / 2, w, h, { rx: 5, fill: "none", stroke: INK, ...more });
+const middle = ([x, y], words, more) => text(x, y + letters() / 3, words, { "text-anchor": "middle", ...more });
+
+/** All blocks, small: the residual line, their branches, and blue dots where their norms are. */
+function whole({ place, blocks }) {
+  const pitch = Math.min(40, (BOTTOM - TOP) / blocks);
+  const [before, behind, after] = [[24, 0.25], [24, 0.7], [12, 0.96]];
+  const dots = { none: [], post: [after], peri: [before, behind], pre: [before] }[place];
+  const each = upTo(blocks).map((i) => {
+    const y = (share) => +(BOTTOM - (i + share) * pitch).toFixed(1);
+    const norms = dots.map(([x, share]) => circle(x, y(share), Math.min(3, pitch / 4), { fill: ACCENT }));
+    return path(`M12 ${y(0.1)}H24V${y(0.8)}H12`, { opacity: 0.55 }) + norms.join("");
+  });
+  const top = BOTTOM - blocks * pitch;
   return [
-    `${name}, ${blocks} blocks: the stream goes from ${short(stream[0])} to ${short(stream.at(-1))}, `,
-    `the gradient from ${short(gradient[0])} in the first block to ${short(gradient.at(-1))} in the last one`,
-    loss.length > STEPS ? `${learned}.` : ".",
+    path(`M12 ${BOTTOM + 6}V${top - 8}`, { "stroke-width": 1.5 }),
+    ...each,
+    line(32, top, 84, TOP, { opacity: 0.25 }), // the uppermost is the large one
+    line(32, top + pitch, 84, BOTTOM, { opacity: 0.25 }),
   ].join("");
 }
 
-// ---- The picture: four panels ----
-
-const SHOWN_STEPS = [1, 2, 5, 20];
-const [PANEL, GAP] = [168, 14]; // height of a panel; between two panels
-const INSIDE = { left: 40, right: 58, top: 26, bottom: 22 };
-
-/** A round number at or below (above) v on a logarithmic axis: 1 or 3 times a power of ten. */
-function round(v, up) {
-  const below = 10 ** Math.floor(Math.log10(v));
-  const steps = [1, 3, 10].map((step) => step * below);
-  return up ? steps.find((step) => step >= v * 0.9999) : steps.findLast((step) => step <= v * 1.0001);
-}
-
-/** The powers of ten between two numbers, every second or third one if there are many. */
-function decades(low, high) {
-  const [first, last] = [Math.ceil(Math.log10(low) - 1e-9), Math.floor(Math.log10(high) + 1e-9)];
-  const every = Math.ceil((last - first + 1) / 5);
-  return Array.from({ length: last - first + 1 }, (_, i) => first + i).filter((power) => power % every === 0);
-}
-const powerOfTen = (exponent) =>
-  Math.abs(exponent) < 4 ? String(+(10 ** exponent).toPrecision(1)) : power(10 ** exponent);
-
-const CHOSEN = { stroke: ACCENT, "stroke-width": 2.75, opacity: 1 };
-const NOT_CHOSEN = { stroke: INK, "stroke-width": 1.5, opacity: 0.6 };
-const DASHES = {
-  1: {},
-  2: { "stroke-dasharray": "7 3" },
-  5: { "stroke-dasharray": "3 3" },
-  20: { "stroke-dasharray": "1 4", "stroke-linecap": "round" },
-};
-
-/** One panel. curves: [{name, values, look}], values over first, first + 1, ...; guide: {at, name}.
- * What is above the ceiling is not drawn. */
-function panel({ left, top, width, title, axis, first, last, curves, guide, ceiling = Infinity }) {
-  const beside = (side) => (INSIDE[side] * letters()) / 12;
-  const box = {
-    left: left + beside("left"),
-    right: left + width - beside("right"),
-    top: top + beside("top"),
-    bottom: top + PANEL - beside("bottom"),
+/** One block, large, with its four slots; norms: where the norm's two boxes are. */
+function block({ place, blocks }, { stack, skip, branch, slots, sum }, [first, second]) {
+  const norms = points([first]) === points([second]) ? [first] : [first, second];
+  const slot = (key) => {
+    const [x, y] = slots[key];
+    const chosen = key === place ? { fill: ACCENT, "font-weight": 650 } : { opacity: 0.72 };
+    const [w, h] = key === "peri" ? [46, 40] : [LN[0] + 4, LN[1] + 4];
+    const name = text(x + 27, y + letters() / 3, NAMES[key], chosen);
+    return boxed([x, y], w, h, { "stroke-dasharray": "3 3", opacity: 0.5 }) + name;
   };
-  const values = [...curves.flatMap((curve) => curve.values), guide?.at].filter(
-    (v) => v > 0 && v <= ceiling && v < Infinity,
-  );
-  const low = values.length ? round(Math.min(...values) * 0.9) : 0.1;
-  const high = values.length ? round(Math.max(...values) * 1.1, true) : 10;
-  const x = (at) => box.left + ((at - first) / Math.max(1, last - first)) * (box.right - box.left);
-  const y = (v) => box.bottom - (Math.max(0, Math.log(v / low)) / Math.log(high / low)) * (box.bottom - box.top);
-  const path = (d, look) => tag("path", { d, fill: "none", stroke: INK, ...look });
-  const across = (at, look) => path(`M${box.left} ${at.toFixed(1)}H${box.right.toFixed(1)}`, look);
-  const tick = (at, under, words, anchor) => label(at, under, words, anchor, { opacity: 0.75, "font-size": 11.5 });
-  const parts = [
-    text(left, top + letters(13), title, { "font-size": 13.5, "font-weight": 600 }),
-    across(box.bottom, { opacity: 0.5 }),
-    tick(box.left, box.bottom + letters() + 3, first),
-    tick(box.right, box.bottom + letters() + 3, last),
-    tick((box.left + box.right) / 2, box.bottom + letters() + 3, axis),
-  ];
-  for (const exponent of decades(low, high)) {
-    const at = y(10 ** exponent);
-    parts.push(across(at, { opacity: 0.13 }), tick(box.left - 5, at + letters() / 3, powerOfTen(exponent), "end"));
-  }
-  const names = [];
-  if (guide) {
-    names.push({ name: guide.name, y: y(guide.at) });
-    parts.push(across(y(guide.at), { opacity: 0.5, "stroke-dasharray": "3 3" }));
-  }
-  for (const { name, values, look } of curves) {
-    const ends = values.map((v, i) => [x(first + i), y(v)]).filter((_, i) => values[i] <= ceiling);
-    if (ends.length) parts.push(path(`M${points(ends)}`, { "stroke-linejoin": "round", ...look }));
-    const chosen = look.stroke === ACCENT;
-    if (values.length && !(values.at(-1) <= ceiling)) names.push({ name: `${name} ↑`, y: box.top, chosen });
-    else if (ends.length) names.push({ name, y: ends.at(-1)[1], chosen });
-  }
-  const apart = letters() + 1; // names stand beside the ends of their curves, a line apart at least
-  names.sort((a, b) => a.y - b.y);
-  names.forEach((name, i) => (name.y = Math.max(name.y, i ? names[i - 1].y + apart : box.top)));
-  names.reverse().forEach((name, i) => (name.y = Math.min(name.y, i ? names[i - 1].y - apart : box.bottom)));
-  for (const { name, y, chosen } of names)
-    parts.push(text(box.right + 6, y + letters() / 3, name, chosen && { fill: ACCENT, "font-weight": 600 }));
-  return parts.join("");
+  const norm = (at) =>
+    boxed(at, ...LN, { fill: ACCENT, "fill-opacity": 0.16, stroke: ACCENT, "stroke-width": 2 }) +
+    middle(at, "LN", { fill: ACCENT, "font-weight": 650 });
+  /** A line upward at x that leaves out the boxes on it: [y, half of its height]. */
+  const up = (x, from, to, boxes, more) => {
+    const here = norms.filter((at) => Math.abs(at[0] - x) < LN[0] / 2).map((at) => [at[1], LN[1] / 2]);
+    const gaps = [...boxes, ...here].sort(([y], [other]) => other - y);
+    const pieces = gaps.map(([y, half]) => `V${Math.min(from, y + half)}M${x} ${y - half}`);
+    return path(`M${x} ${from}${pieces.join("")}V${to}`, more);
+  };
+  const ends = path(`M${skip - 4} ${TOP - 22}l4 -6l4 6`) + path(`M${skip + 18} ${sum - 4}l-7 4l7 4`);
+  return [
+    stack ? whole({ place, blocks }) : "",
+    up(skip, BOTTOM, TOP - 28, [[sum, 9]], { "stroke-width": 2 }),
+    path(`M${skip} ${BOTTOM - 18}H${branch}M${branch} ${sum}H${skip + 9}`),
+    up(branch, BOTTOM - 18, sum, [[slots.peri[1], 14]]),
+    ends,
+    circle(skip, sum, 9, { fill: "none", stroke: INK }),
+    path(`M${skip - 9} ${sum}h18M${skip} ${sum - 9}v18`),
+    boxed(slots.peri, 34, 28, { fill: INK, "fill-opacity": 0.12 }),
+    middle(slots.peri, "f", { "font-style": "italic", "font-size": 15 }),
+    ...Object.keys(slots).map(slot),
+    ...norms.map(norm),
+    text(stack ? 0 : skip - 16, BOTTOM + 12 + letters(), `${stack ? "" : "one of "}${blocks} blocks`, { "font-weight": 650 }),
+  ].join("");
 }
 
-/** All panels: {markup, height}. results: {none, post, pre}, each {stream, gradient, loss, update}, as far as computed. */
-function drawing({ place, blocks }, results, width) {
-  const across = width >= 560 ? 2 : 1;
-  const size = (width - (across - 1) * GAP) / across;
-  const order = [...PLACES.filter((other) => other !== place), place]; // the chosen one on top
-  const look = (other) => (other === place ? CHOSEN : NOT_CHOSEN);
-  const of = (key) => order.map((other) => ({ name: NAMES[other], values: results[other][key], look: look(other) }));
-  const steps = SHOWN_STEPS.filter((t) => results[place].update.length >= t);
-  const updates = steps.map((t) => ({
-    name: `step ${t}`,
-    values: results[place].update[t - 1],
-    look: { ...CHOSEN, "stroke-width": t > 1 ? 2 : 2.75, ...DASHES[t] },
-  }));
-  const changes = `what a step adds to a weight${size < 300 ? "" : `, ${NAMES[place]}`}`;
-  const ceiling = Math.max(10, ...results[place].loss);
-  const losses = { curves: of("loss"), guide: { at: Math.log(CLASSES), name: "guessing" }, ceiling };
-  const panels = [
-    { title: "size of the stream", axis: "after block", first: 0, last: blocks, curves: of("stream") },
-    { title: "gradient of W₂", axis: "in block", first: 1, last: blocks, curves: of("gradient") },
-    { title: `loss on the same ${ROWS} rows`, axis: "after step of Adam", first: 0, last: STEPS, ...losses },
-    { title: changes, axis: "in block", first: 1, last: blocks, curves: updates },
-  ];
-  const markup = panels.map((about, i) =>
-    panel({ ...about, left: (i % across) * (size + GAP), top: Math.floor(i / across) * (PANEL + GAP), width: size }),
-  );
-  return { markup: markup.join("\n"), height: (4 / across) * (PANEL + GAP) - GAP };
+/** The loss over the steps of Adam, all axes fixed. losses: of each place, as far as they are to be drawn. */
+function chart({ place }, { left, right }, losses) {
+  const x = (step) => left + (step / STEPS) * (right - left);
+  const y = (loss) => BOTTOM - (loss / CEILING) * (BOTTOM - TOP);
+  const order = [...Object.keys(NAMES).filter((other) => other !== place), place]; // the chosen one on top
+  const curve = (key) => {
+    const ways = losses[key].slice(1).map((loss, i) => {
+      const [from, rise] = [losses[key][i], loss - losses[key][i]];
+      const crossing = clamp((CEILING - from) / rise || 0, 0, 1); // of the ceiling
+      const ends = [from > CEILING ? crossing : 0, loss > CEILING ? crossing : 1];
+      if (from > CEILING && !(loss <= CEILING)) return "";
+      return `M${points(ends.map((share) => [x(i + share), y(from + share * rise)]))}`;
+    });
+    const look = key === place ? { stroke: ACCENT, "stroke-width": 3 } : { opacity: 0.55, "stroke-width": 1.5 };
+    const last = losses[key].at(-1);
+    const shown = key === place && last <= CEILING;
+    const dot = shown && circle(x(losses[key].length - 1), y(last), 4.5, { fill: ACCENT });
+    return path(ways.join(""), { "stroke-linecap": "round", ...look }) + (dot || "");
+  };
+  const known = order.filter((key) => losses[key].length);
+  const names = known.map((key) => {
+    const last = losses[key].at(-1);
+    return last <= CEILING ? { key, words: NAMES[key], y: y(last) } : { key, words: `${NAMES[key]} ↑`, y: TOP };
+  });
+  const apart = letters() + 2; // names stand beside the ends of their curves, a line apart at least
+  names.sort((a, b) => b.y - a.y);
+  names.forEach((name, i) => (name.y = Math.min(name.y, i ? names[i - 1].y - apart : BOTTOM)));
+  const grid = upTo(CEILING + 1).map((loss) => {
+    const number = label(left - 7, y(loss) + letters() / 3, loss, "end");
+    return line(left, y(loss), right, y(loss), { opacity: loss ? 0.13 : 0.6 }) + number;
+  });
+  return [
+    ...grid,
+    ...[0, STEPS / 2, STEPS].map((step) => label(x(step), BOTTOM + letters() + 4, step)),
+    label((left + right) / 2, BOTTOM + 2 * letters() + 8, "step of Adam"),
+    label(left - 14, TOP - 12, "loss", "start"),
+    line(left, y(GUESSING), right, y(GUESSING), { "stroke-dasharray": "6 4" }),
+    label(x(12), y(GUESSING) + letters() + 4, "guessing"),
+    ...order.map(curve),
+    ...names.map(({ key, words, y }) =>
+      text(right + 8, y + letters() / 3, words, key === place && { fill: ACCENT, "font-weight": 650 }),
+    ),
+  ].join("");
 }
+
+const drawing = (state, losses, at, norms) => `${block(state, at, norms)}\n${chart(state, at, losses)}`;
 
 export function still(changes = {}) {
-  const settings = { ...start, ...changes };
-  const results = Object.fromEntries(PLACES.map((place) => [place, run(settings, place)]));
-  const { markup, height } = drawing(settings, results, 760);
-  const words = PLACES.map((place) => sentence({ ...settings, place }, results[place])).join(" ");
-  const described = `Four line charts: size of the stream, gradient, loss, and change of a weight, over the blocks or steps. ${words}`;
-  return file(TITLE, described, 784, height + 20, moved(12, 8, markup));
+  const state = { ...start, ...changes };
+  const losses = Object.fromEntries(Object.keys(NAMES).map((place) => [place, run(state, place)]));
+  const at = layout(700);
+  const described = [
+    `A residual block with four places for a norm, here ${NAMES[state.place]}, and a line chart of the loss.`,
+    ...Object.keys(NAMES).map((place) => sentence({ ...state, place }, losses)),
+  ];
+  return file(TITLE, described.join(" "), 724, height() + 20, moved(12, 10, drawing(state, losses, at, rest(at, state.place))));
 }
 
 // ---- The page ----
 
 const STYLE = `
-.controls { display: grid; grid-template-columns: 1fr 1fr; gap: 8px 20px; align-items: end; margin: 0 0 14px; }
-:is(fieldset, .acts) { grid-column: span 2; margin: 0; }
+.slot { position: absolute; width: 44px; height: 44px; translate: -50% -50%; touch-action: none; border-radius: 8px; }
+.slot input { position: absolute; inset: 0; width: 100%; height: 100%; margin: 0; opacity: 0; cursor: grab; }
+.slot:has(:focus-visible) { outline: 2px solid var(--accent); }
+.controls { display: grid; grid-template-columns: 1fr 1fr; gap: 8px 20px; align-items: end; margin-top: 10px; }
+.acts { grid-column: span 2; }
 .slider { margin: 0; }
-.say { min-height: 4.4em; margin: 10px 0; }
-button { flex-basis: 0; white-space: nowrap; }
-table { margin: 0; table-layout: auto; font-size: 13px; }
-th, td { padding: 3px 2px; font-size: 11.5px; text-align: right; vertical-align: bottom; line-height: 1.25; }
-tr > :first-child { text-align: left; }
-@container (max-width: 340px) { th, td { padding: 3px 1px; font-size: 9.5px; } }
-tbody tr { border-top: 1px solid var(--line); }
-tr.chosen > * { color: var(--accent); font-weight: 650; }
+.say { min-height: 2.9em; margin-top: 8px; }
 @container (min-width: 560px) {
   .controls { grid-template-columns: repeat(4, 1fr); }
-  .acts { order: -1; justify-self: end; }
-  fieldset { order: -1; }
-  th, td { padding: 3px 4px; font-size: 13px; }
+  .acts { grid-column: span 4; justify-self: end; }
 }`;
 
-const COLUMNS = [
-  ["stream at the end", ({ stream }) => stream.at(-1)],
-  ["gradient, first block", ({ gradient }) => gradient[0]],
-  ["gradient, last block", ({ gradient }) => gradient.at(-1)],
-  ["loss at first", ({ loss }) => loss[0]],
-  [`loss after ${STEPS} steps`, ({ loss }) => loss[STEPS]],
-];
+const slot = (id) => (place) => `<label class="slot">
+  <input type="radio" name="${id}-place" data-key="place" value="${place}" aria-label="${NAMES[place]}"></label>`;
+const page = (id) => `<p class="hint">Drag LN to another place, or click one: does the net learn?</p>
+  <div class="stage"><svg height="${height()}" aria-hidden="true"></svg>
+    <div role="radiogroup" aria-label="Place of the norm">${Object.keys(NAMES).map(slot(id)).join("")}</div></div>
+  <p class="say"></p>
+  <div class="controls">
+    ${slider("blocks", "blocks", 2, DEEPEST, 1)}
+    ${slider("scale", "weight scale", 0.2, 2, 0.05)}
+    ${slider("rate", "rate of Adam", -3, -1, 0.1)}
+    ${slider("warmUp", "steps of warm-up", 0, STEPS, 1)}
+    ${buttons({ draw: "other weights", reset: "reset" })}
+  </div>`;
 
-function page(id) {
-  const heads = COLUMNS.map(([name]) => `<th scope="col">${name}</th>`);
-  const rows = PLACES.map(
-    (place) =>
-      `<tr data-place="${place}"><th scope="row">${NAMES[place]}</th>${"<td></td>".repeat(COLUMNS.length)}</tr>`,
-  );
-  const places = PLACES.map((place) => [place, NAMES[place]]);
-  return `<div class="controls">
-      ${radios(id, "place", '<span class="unseen">Place of the norm</span>', places)}
-      ${slider("blocks", "blocks", 2, DEEPEST, 1)}
-      ${slider("scale", "weight scale", 0.2, 2, 0.05)}
-      ${slider("rate", "rate of Adam", -3, -1, 0.1)}
-      ${slider("warmUp", "steps of warm-up", 0, STEPS, 1)}
-      ${buttons({ draw: "other weights", reset: "reset" })}
-    </div>
-    <div class="stage"><svg aria-hidden="true"></svg></div>
-    <p class="say"></p>
-    <table>
-      <thead><tr><td></td>${heads.join("")}</tr></thead>
-      <tbody>${rows.join("")}</tbody>
-    </table>`;
-}
-
-function connect({ state, find, all, change, write, tell }) {
+function connect({ stage, state, find, all, on, first, change, tell, drag }) {
   const svg = find("svg");
-  const rows = all("[data-place]");
-  let results = {}; // place: {stream, gradient, loss, update}, filled as it is computed
+  const slots = all(".slot");
+  let losses = {}; // of each place, filled as they are computed
   let runs = []; // the trainings that are not over: [place, its generator]
-  let computed = ""; // the settings that `results` belongs to
+  let computed = ""; // the settings that `losses` belongs to
+  let [last, grown] = ["", 0]; // the place drawn last, and how many steps of its curve
+  let [hand, norms] = [null, null]; // where the hand holds the norm, and where its boxes are
 
-  /** The first step of each place at once, which gives the sizes; the others in slices, so that no frame waits. */
+  /** The chosen place first, in slices, so that no frame waits. */
   function compute() {
     const { place, ...settings } = state();
-    const next = ([key, steps]) => {
-      const { value } = steps.next();
-      if (value) keep(results[key], value);
-      return value;
-    };
     if (computed !== JSON.stringify(settings)) {
+      if (computed) grown = STEPS; // a slider's answer does not wait
       computed = JSON.stringify(settings);
-      results = Object.fromEntries(PLACES.map((key) => [key, empty()]));
-      runs = [place, ...PLACES.filter((other) => other !== place)].map((key) => [key, training(settings, key)]);
-      runs.forEach(next);
-    } else {
-      const end = performance.now() + 4;
-      while (runs.length && performance.now() < end) if (!next(runs[0])) runs.shift();
+      losses = Object.fromEntries(Object.keys(NAMES).map((key) => [key, []]));
+      runs = Object.keys(NAMES).map((key) => [key, training(settings, key)]);
+    }
+    runs.sort(([key], [other]) => (other === place) - (key === place));
+    const end = performance.now() + 5;
+    while (runs.length && performance.now() < end) {
+      const [key, steps] = runs[0];
+      const { value, done } = steps.next();
+      if (done) runs.shift();
+      else losses[key].push(value);
     }
   }
-  function draw({ width, calm }) {
-    compute();
-    if (runs.length && calm && svg.innerHTML) return true; // no curves that grow
+  function draw({ width, dt, calm }) {
     const now = state();
-    const { markup, height } = drawing(now, results, width);
-    svg.setAttribute("height", height);
-    svg.innerHTML = markup;
-    for (const row of rows) {
-      const { place } = row.dataset;
-      row.classList.toggle("chosen", place === now.place);
-      COLUMNS.forEach(([, of], i) => write(row.cells[i + 1], short(of(results[place]))));
-    }
-    tell(sentence(now, results[now.place]));
-    return runs.length > 0;
+    if (now.place !== last) [last, grown] = [now.place, 0];
+    compute();
+    grown = calm ? STEPS : Math.min(STEPS, grown + 14 * dt);
+    const at = layout(width);
+    slots.forEach((slot, i) => {
+      const [x, y] = Object.values(at.slots)[i];
+      Object.assign(slot.style, { left: `${x}px`, top: `${y}px` });
+    });
+    if (!held()) hand = null;
+    const targets = hand ? [hand, hand] : rest(at, now.place);
+    const off = norms ? Math.max(...targets.flatMap((to, i) => to.map((v, j) => Math.abs(v - norms[i][j])))) : 0;
+    const jump = calm || hand || off < 0.5 || !norms;
+    norms = jump ? targets : norms.map((from, i) => lerp(from, targets[i], Math.min(1, 14 * dt)));
+    svg.innerHTML = drawing(now, { ...losses, [now.place]: losses[now.place].slice(0, grown + 1) }, at, norms);
+    tell(sentence(now, losses));
+    return runs.length > 0 || grown < STEPS || !jump;
   }
+  function put(event) {
+    const { left, top } = stage.getBoundingClientRect();
+    hand = [event.clientX - left, event.clientY - top];
+    const far = ([, [x, y]]) => Math.hypot(x - hand[0], y - hand[1]);
+    const [[place]] = Object.entries(layout(stage.clientWidth).slots).sort((a, b) => far(a) - far(b));
+    change({ place });
+    find(`[value=${place}]`).focus({ preventScroll: true }); // so that arrow keys go on from here
+    return true;
+  }
+  const held = drag(stage, (event) => event.target.closest(".slot") && put(event), put);
+  on(stage, "dblclick", () => change(first));
   return { draw, acts: { draw: () => change({ seed: state().seed + 1 }) } };
 }
 
-const whole = { words: String };
 const ranges = {
-  blocks: whole,
-  warmUp: whole,
+  blocks: { words: String },
+  warmUp: { words: String },
   scale: { words: short },
   rate: { from: (v) => +(10 ** v).toPrecision(2), to: Math.log10, words: short },
 };

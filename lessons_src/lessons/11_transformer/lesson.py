@@ -35,7 +35,7 @@ show("norm before the function: loss after 150 steps", losses[2, :, -1], digits=
 #
 # ## 11.1 Play
 #
-# A Transformer is a stack of **blocks**, also called layers. A block does not replace its input $x$, it adds something to it: $x + f(x)$. $f$ is on a **branch**, and the way around it, a residual connection, is a **skip**. What runs along all skips is the **residual stream**. A norm can stand in two places:
+# A Transformer is a stack of **blocks**, also called layers. A block does not replace its input $x$, it adds something to it: $x + f(x)$. $f$ is on a **branch**, and the way around it, a residual connection, is a **skip**. What runs along all skips is the **residual stream**. Two places for a norm are usual:
 #
 # - **Post-LN:** $\mathrm{LN}(x + f(x))$. The norm comes after the sum, on the stream itself.
 # - **Pre-LN:** $x + f(\mathrm{LN}(x))$. The norm is on the branch, before $f$.
@@ -43,10 +43,10 @@ show("norm before the function: loss after 150 steps", losses[2, :, -1], digits=
 # Here are 24 small blocks that learn to tell eight rows apart.
 
 # %%
-explore.stream("post", blocks=24, rate=0.03, seed=2)
+explore.stream()
 
 # %% [markdown]
-# **Find out:** Post-LN's loss stays near the line "guessing", while Pre-LN's falls. Which of the four sliders can help Post-LN, each alone? (Press *reset* in between.)
+# **Find out:** drag LN onto the branch: the loss falls. (Peri-LN waits for [lesson 12](12_family.ipynb).) Which of the four sliders can help Post-LN, each alone? (A double click resets.)
 #
 # <details><summary>What there is to find</summary>
 #
