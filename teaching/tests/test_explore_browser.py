@@ -60,7 +60,7 @@ def drag(page, selector, right, down):
 
 # Every control that Tab should reach gets a number; of a group of radios that is the checked one, or the first.
 NUMBERED = """() => {
-  const all = [...document.querySelectorAll("#here :is(button, input, [tabindex='0'])")];
+  const all = [...document.querySelectorAll("#here :is(button, input, [tabindex='0']):not([tabindex='-1'])")];
   const first = (node, other) => other.name === node.name && (other.checked || all.indexOf(other) < all.indexOf(node));
   const stop = (node) => node.type !== "radio" || node.checked || !all.some((other) => first(node, other));
   const stops = all.filter((node) => !node.disabled && node.checkVisibility() && stop(node));
