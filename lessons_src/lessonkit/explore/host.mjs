@@ -123,19 +123,20 @@ export const points = (row) => row.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(
 
 /**
  * A panel with a column for each of D features, for values from -limit to limit; its numbers are left of `left`.
- * free: a height at which no number may stand. Returns {x: middle of a column, y: height of a value, grid, bars, marks}.
+ * name: the axis' own. free: a height at which no number may stand. Returns {x: middle of a column, y: height of a value, grid, bars, marks}.
  */
-export function panel({ width, tall, limit, D, ticks, left, free = Infinity }) {
+export function panel({ width, tall, limit, D, ticks, left, name, free = Infinity }) {
   const x = (i) => left + ((width - left) / D) * (i + 0.5);
   const y = (v) => (tall / 2) * (1 - clamp(v || 0, -limit, limit) / limit);
   const number = (v) => label(left - 8, y(v) + letters() / 3, fmt(v, 1).replace(".0", ""), "end");
   const tick = (v) =>
     line(left, y(v), width, y(v), { opacity: v ? 0.13 : 0.6 }) + (Math.abs(y(v) - free) < letters() + 2 ? "" : number(v));
-  const bar = (v, i) => [x(i) - 13, Math.min(y(v), y(0)), 26, Math.abs(y(v) - y(0))];
-  const bars = (values, look) => values.map((v, i) => rect(...bar(v, i), look)).join("");
+  const bar = (v, i, half) => [x(i) - half, Math.min(y(v), y(0)), 2 * half, Math.abs(y(v) - y(0))];
+  const bars = (values, look, half = 13) => values.map((v, i) => rect(...bar(v, i, half), look)).join("");
   const mark = (v, i, half, look) => (Number.isFinite(v) ? line(x(i) - half, y(v), x(i) + half, y(v), look) : "");
   const marks = (values, half, look) => values.map((v, i) => mark(v, i, half, look)).join("");
-  return { x, y, grid: ticks.map(tick).join(""), bars, marks };
+  const named = text(left - 8, -8, name, { "text-anchor": "end", "font-style": "italic", "font-weight": 650 });
+  return { x, y, grid: named + ticks.map(tick).join(""), bars, marks };
 }
 
 /** A picture as an SVG file in the course's colors, for viewers that run no script. */

@@ -50,10 +50,21 @@ const LABELS = 52; // pixels left of the columns, as wide as the table's first c
 const [ABOVE, BELOW] = [190, 150]; // pixels: the panels of x and of y
 
 const above = (state, width, free) =>
-  panel({ width, tall: ABOVE, limit: LIMIT, D: state.x.length, ticks: [-LIMIT, -5, 0, 5, LIMIT], left: LABELS, free });
+  panel({
+    name: "x",
+    width,
+    tall: ABOVE,
+    limit: LIMIT,
+    D: state.x.length,
+    ticks: [-LIMIT, -5, 0, 5, LIMIT],
+    left: LABELS,
+    free,
+  });
 
-/** The row x with its mean, and σ to both sides of it. */
-function rowPanel(state, { mu, sigma }, width) {
+const GHOST = { fill: "none", stroke: INK, "stroke-dasharray": "3 3", opacity: 0.8 };
+
+/** The row x with its mean, and σ to both sides of it. before: x as it was, dashed. */
+function rowPanel(state, { mu, sigma }, width, before = []) {
   const at = above(state, width).y(mu);
   const { grid, bars, marks } = above(state, width, at);
   const reach = (ABOVE / 2) * (sigma / LIMIT);
@@ -61,17 +72,22 @@ function rowPanel(state, { mu, sigma }, width) {
     rect(LABELS, at - reach, width - LABELS, 2 * reach, { fill: INK, opacity: 0.08 }),
     grid,
     bars(state.x, { rx: 2, fill: INK, opacity: 0.4 }),
+    bars(before, GHOST),
     line(LABELS, at, width, at, { "stroke-dasharray": "5 4", "stroke-width": 1.5 }),
     marks(state.x, 17, { "stroke-width": 3, "stroke-linecap": "round" }),
     text(LABELS - 8, at + letters() / 3, `μ ${fmt(mu)}`, { "text-anchor": "end", "font-weight": 650 }),
   ].join("");
 }
 
-/** y, with x̂ as a mark beside it where gain and bias have moved it. limit: the ends of the panel. */
-function resultPanel(state, { hat, y }, width, limit) {
+/**
+ * y, with x̂ as a mark beside it where gain and bias have moved it. limit: the ends of the panel. before: y as it was,
+ * dashed, a little wider, so that a result that stands still is seen to stand in its place.
+ */
+function resultPanel(state, { hat, y }, width, limit, before = []) {
   const ticks = limit > 4 ? [-limit / 2, 0, limit / 2] : [-2, -1, 0, 1, 2];
-  const { grid, bars, marks } = panel({ width, tall: BELOW, limit, D: y.length, ticks, left: LABELS });
-  return grid + bars(y, { rx: 2, fill: ACCENT }) + (isPlain(state) ? "" : marks(hat, 17, { "stroke-width": 2 }));
+  const name = isPlain(state) ? "x̂" : "y";
+  const { grid, bars, marks } = panel({ name, width, tall: BELOW, limit, D: y.length, ticks, left: LABELS });
+  return grid + bars(y, { rx: 2, fill: ACCENT }) + bars(before, GHOST, 17) + (isPlain(state) ? "" : marks(hat, 17, { "stroke-width": 2 }));
 }
 
 function limitOf({ y, hat }) {
@@ -102,6 +118,7 @@ export function still(changes = {}) {
 
 const STYLE = `
 .stage { cursor: ns-resize; }
+.below { margin-top: 24px; }
 button { flex-basis: 40%; }
 tr > :first-child { width: ${LABELS}px; }`;
 
@@ -121,7 +138,7 @@ function page(id, { x, parts }) {
   return `<div class="whole">
     <p class="say"></p>
     <div class="show">
-      <p class="hint">Drag the bars. A column is a feature.</p>
+      <p class="hint">Drag the bars; double click resets.</p>
       <div class="stage" aria-hidden="true"><svg height="${ABOVE}"></svg>${'<div class="grip"></div>'.repeat(x.length)}</div>
       <table class="math"><thead><tr><td></td>${heads(x.length)}</tr></thead><tbody>${rows.join("")}</tbody></table>
       <svg class="below" height="${BELOW}" aria-hidden="true"></svg>
@@ -138,8 +155,9 @@ function connect({ stage, first, state, find, all, change, fill, tell, drag }) {
   const grips = all(".grip");
   const D = first.x.length;
   let ride = null; // a button's change of x under way: {from, to, share}
+  let before = null; // the state that a button or a hand began with, drawn dashed until something else is changed
   let note = {}; // what the last button did: words, and the state, as text, for which they hold
-  let limit = 3; // the ends of the lower panel; they stay while a bar is held
+  let limit = 3; // the ends of the lower panel; they only grow while a bar is held
 
   // A finger drags a bar's end and scrolls the page elsewhere; a mouse drags a bar anywhere in its column.
   const held = drag(
@@ -149,6 +167,7 @@ function connect({ stage, first, state, find, all, change, fill, tell, drag }) {
       const i = Math.floor(((event.clientX - box.left - LABELS) / (box.width - LABELS)) * D);
       if (i < 0 || i >= D || (event.pointerType === "touch" && !event.target.classList.contains("grip"))) return null;
       stop();
+      before = state();
       return { i, y: event.clientY, from: state().x[i], unit: box.height / (2 * LIMIT) };
     },
     (event, { i, y, from, unit }) => {
@@ -165,10 +184,11 @@ function connect({ stage, first, state, find, all, change, fill, tell, drag }) {
       if (ride.share === 1) ride = null;
     }
     const now = state();
+    const ghost = before && layerNorm(before.x, before);
     const result = layerNorm(now.x, now);
-    if (!held()) limit = limitOf(result);
-    picture.innerHTML = rowPanel(now, result, width);
-    below.innerHTML = resultPanel(now, result, width, limit);
+    limit = Math.max(held() ? limit : 0, limitOf(result), ghost ? limitOf(ghost) : 0);
+    picture.innerHTML = rowPanel(now, result, width, before?.x);
+    below.innerHTML = resultPanel(now, result, width, limit, ghost?.y);
     const { x, y } = above(now, width);
     const size = `${Math.min(44, (width - LABELS) / D)}px`;
     grips.forEach(({ style }, i) => Object.assign(style, { left: `${x(i)}px`, top: `${y(now.x[i])}px`, width: size }));
@@ -180,12 +200,13 @@ function connect({ stage, first, state, find, all, change, fill, tell, drag }) {
   /** What a button has begun is done at once. */
   function stop() {
     if (ride) change({ x: ride.to });
-    ride = null;
+    ride = before = null;
   }
   /** x goes to new numbers; words: what was done to it, if LayerNorm might not see it. */
   function go(to, words) {
     const now = state();
     ride = { from: now.x, to, share: 0 };
+    before = now;
     note = { words: words && outcome(words, layerNorm(now.x, now), layerNorm(to, now)) };
   }
   const acts = {
