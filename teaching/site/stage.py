@@ -16,6 +16,8 @@ MATHJAX = ["startup.js", "core.js", "input/tex-base.js", "input/tex/extensions/a
 MATHJAX += ["output/chtml/fonts/tex.js", "a11y/assistive-mml.js"]
 MATH_FONTS = "output/chtml/fonts/woff-v2"
 
+CHOICES = material.ROOT / "lessons_src/lessonkit/check/choices.mjs"  # what makes buttons of a question's options
+
 TERM = re.compile(r"^\| (.+?) \| (.+?) \| (\[.+?\]\(.+?\)) \|$", re.MULTILINE)  # a row of the table, with its link
 
 
@@ -48,6 +50,9 @@ def stage(folder, repository="", slides=None):
 
 def _copies(folder, data, repository, slides):
     """Copy what pages load and offer to a folder. data: the paths of the data files that they link to."""
+    predict = folder / "_static/predict.js"  # calls what the module exports; a page opened from a disk loads no module
+    module = CHOICES.read_text(encoding="utf-8").replace("export default { render };", predict.read_text("utf-8"))
+    predict.write_text(f"{{\n{module}}}\n", encoding="utf-8")
     for name in explorables.NAMES:
         explorables.bundle(name, folder / "_static/explore")
     mathjax = material.PACKAGES / "mathjax/es5"
