@@ -11,8 +11,8 @@ DRAWN = {  # number of a lesson: paths in ink, in blue, and in orange, BatchNorm
     7: ("M44 16C34 0 20 2 8 14m36 2C34 32 20 30 8 18", "M44 16H6m7-6l-7 6 7 6"),  # three paths, all of them back
     8: ("M24 3a13 13 0 1 0 .1 0M24 0v32", "M11 16c0 7 26 7 26 0s-26-7-26 0"),  # a ball and its circle
     9: ("M8 3h26v26H8zM24 13l18-5m-18 15l18-5", "M14 13h10v10H14z"),  # an image and a kernel
-    10: ("M15 12h18v16H15zM4 20h11m18 0h11", "M29 12c8-12-18-12-10 0m-4-5l4 5 4-4"),  # a loop
-    11: ("M14 31V1m-4 5l4-5 4 5", "M14 26h20V11H14m14 4h12v8H28z"),  # a stream and its branch
+    10: ("M15 12h18v16H15zM4 20h11m18 0h11", "M30 12C40-4 8-4 18 12m-6-4l6 4 3-6"),  # a loop
+    11: ("M14 31V1m-4 5l4-5 4 5", "M14 27h20v-6M34 11V5H14m14 6h12v10H28z"),  # a stream and its branch
     12: ("M6 6h36v20H6zM15 6v20M24 6v20M33 6v20M6 16h36", "M6 6h18v10H6z"),  # a part of the features
     13: ("M8 28a17 17 0 1 1 32 0", "M24 26l9-13"),  # a speed
     14: ("M16 2h16v28H16z", "M3 17h11l4-8 7 15 4-7h16"),  # a pulse
