@@ -387,18 +387,15 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
       [frame, last] = [0, now];
       const width = stage.clientWidth;
       if (width < 150) return; // not on the page yet, or too narrow to be read; its size will ask again
+      const picture = stage.closest(".show"); // where it sticks, a high one leaves its controls a third of the screen
+      if (picture) picture.style.top = `${Math.min(0, 0.65 * innerHeight - picture.offsetHeight)}px`;
       const moving = draw({ width, dt, calm: matchMedia("(prefers-reduced-motion: reduce)").matches });
       for (const show of inputs) show();
       if (unsaved) model.save_changes();
       unsaved = false;
       if (moving) request();
     }
-    const show = stage.closest(".show");
-    const size = new ResizeObserver(() => {
-      // of a picture that sticks a high one keeps its lower part, and leaves its controls a third of the screen
-      if (show) show.style.top = `${Math.min(0, 0.65 * innerHeight - show.offsetHeight)}px`;
-      request();
-    });
+    const size = new ResizeObserver(request);
     const sight = new IntersectionObserver((entries) => {
       visible = entries.at(-1).isIntersecting;
       request();
