@@ -15,5 +15,5 @@ const reached = new ResizeObserver((entries) => {
 });
 addEventListener("load", async () => {
   await window.MathJax?.startup?.promise;
-  document.querySelectorAll("mjx-container").forEach((formula) => reached.observe(formula));
+  document.querySelectorAll("mjx-container[display]").forEach((formula) => reached.observe(formula));
 });
