@@ -129,7 +129,9 @@ AXE, COLORS = "axe.run(document, {resultTypes: ['violations'], %s})", "runOnly: 
 ALIKE = """() => {
   const alike = ".scrolls tbody tr:nth-child(n + 4), .highlight pre > span:nth-of-type(n + 60)";
   document.querySelectorAll(alike).forEach((repeat) => repeat.remove());
-  document.querySelectorAll("mjx-container:not([tabindex])").forEach((formula) => formula.replaceChildren("x"));
+  const wide = (formula) => formula.hasAttribute("display") && formula.scrollWidth > formula.clientWidth;
+  const formulas = [...document.querySelectorAll("mjx-container")].filter((formula) => !wide(formula));
+  formulas.forEach((formula) => formula.replaceChildren("x"));
 }"""
 
 
