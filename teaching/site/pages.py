@@ -22,7 +22,8 @@ class _Page:
         self.lesson, self.links, self.save = lesson, links, save
         self.cells = []
         self.folded = []  # sources of cells that show no code and have put out nothing so far: one fold for them all
-        self.asked = ""  # "waits": a prediction, for what happens; "seen": the cells after it have shown something
+        self.asked = ""  # the place of the prediction that waits for what happens
+        self.seen = False  # whether the cells after it have shown something
 
     def notebook(self):
         kinds = {Section: self.section, Text: self.text, Question: self.question, Exercise: self.exercise}
@@ -52,8 +53,8 @@ class _Page:
         self.add(f"{'#' * section.level} {section.heading}{links}")
 
     def text(self, item):
-        if self.asked == "seen":  # what the lesson says of it tells which option was right
-            self.add(fold("Read what it means", prose(item.text), "outcome"))
+        if self.asked and self.seen:  # what the lesson says of it tells which option was right
+            self.outcome("Read what it means", prose(item.text))
             self.asked = ""
         else:
             self.add(prose(item.text))
@@ -63,10 +64,10 @@ class _Page:
         for letter, option in item.by_letter.items():
             verdict, which = ("Yes", "right") if option["right"] else ("Not quite", "wrong")
             title = f"{letter}. {option['text']}"
-            body.append(fold(title, f"**{verdict}.** {option['reason']}", f"option {which}"))
+            body.append(fold(title, f"**{verdict}.** {option['reason']}", f"option lesson-option {which}"))
         self.boxed(kind, item, item.name, body)
         if kind == "predict":
-            self.asked = "waits"
+            self.asked, self.seen = item.place, False
 
     def exercise(self, item):
         answer = "\n\n".join([item.solution, *(check.source for check in item.checks)])
@@ -81,6 +82,10 @@ class _Page:
         body = [code(item.task), *hint, fold(f"Solution of exercise {item.number}", solution, "solution")]
         self.boxed("exercise", item, title, body)
         self.asked = ""
+
+    def outcome(self, title, body):
+        """Add a fold that opens when the prediction before it is answered, by its class (choices.mjs)."""
+        self.add(fold(title, body, f"outcome after-{self.asked}"))
 
     def boxed(self, kind, item, title, body):
         """Add a box of a kind, which is its CSS class, with an anchor: "recall-6-1"."""
@@ -100,8 +105,8 @@ class _Page:
             self.cells.append(cell)
         shown = "\n\n".join(map(self.output, shown))
         if shown and self.asked:
-            self.add(fold("Show what happens", shown, "outcome"))
-            self.asked = "seen"
+            self.outcome("Show what happens", shown)
+            self.seen = True
         elif shown:
             self.add(shown)
 

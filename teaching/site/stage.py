@@ -16,6 +16,10 @@ MATHJAX = ["startup.js", "core.js", "input/tex-base.js", "input/tex/extensions/a
 MATHJAX += ["output/chtml/fonts/tex.js", "a11y/assistive-mml.js"]
 MATH_FONTS = "output/chtml/fonts/woff-v2"
 
+CHOICES = material.ROOT / "lessons_src/lessonkit/check/choices.mjs"  # what makes buttons of a question's options
+
+PLAY = "A digit goes through fifty layers, and fades. Choose a LayerNorm: does it come through?"  # begins lesson 0
+
 TERM = re.compile(r"^\| (.+?) \| (.+?) \| (\[.+?\]\(.+?\)) \|$", re.MULTILINE)  # a row of the table, with its link
 
 
@@ -32,12 +36,11 @@ def stage(folder, repository="", slides=None):
     look_up = [material.read(stem) for stem in material.references()]
     for lesson in [*lessons, *look_up]:
         above = links("work", _places(lesson, repository, slides))
+        if lesson is lessons[0]:
+            above = f"{PLAY}\n\n{explorables.place('depth')}\n\n{above}"
         page = pages.page(lesson, above, material.keeper(folder / "figures", lesson.stem))
         nbformat.write(page, folder / f"{lesson.stem}.ipynb")
-    cards = "_static/cards"
-    (folder / cards).mkdir()
-    faces = {stem: f"{cards}/{name}" for stem, name in landing.save_faces(lessons, folder / cards).items()}
-    first = landing.page(lessons, faces, look_up, repository, slides)
+    first = landing.page(lessons, look_up, repository, slides)
     (folder / "index.md").write_text(first, encoding="utf-8")
     (folder / "glossary.md").write_text(_glossary(look_up), encoding="utf-8")
     about = {"descriptions": {lesson.stem: landing.card(lesson)[1] for lesson in lessons}, "repository": repository}
@@ -48,6 +51,9 @@ def stage(folder, repository="", slides=None):
 
 def _copies(folder, data, repository, slides):
     """Copy what pages load and offer to a folder. data: the paths of the data files that they link to."""
+    predict = folder / "_static/predict.js"  # calls what the module exports; a page opened from a disk loads no module
+    module = CHOICES.read_text(encoding="utf-8").replace("export default { render };", predict.read_text("utf-8"))
+    predict.write_text(f"{{\n{module}}}\n", encoding="utf-8")
     for name in explorables.NAMES:
         explorables.bundle(name, folder / "_static/explore")
     mathjax = material.PACKAGES / "mathjax/es5"

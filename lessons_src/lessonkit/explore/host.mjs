@@ -170,9 +170,15 @@ const STYLE = `
   container-type: inline-size; max-width: 900px; color: inherit; font-size: 14px; line-height: 1.45;
   * { box-sizing: border-box; }
   :focus-visible, .track label:has(:focus-visible) { outline: 2px solid var(--accent); outline-offset: 2px; }
-  .whole { display: grid; gap: 8px 28px; }
+  .whole { display: flex; flex-direction: column; gap: 8px 28px; }
+  @container (max-width: 639px) {
+    .show { order: -1; }
+    @media (min-height: 560px) { /* the picture stays while its controls are used */
+      .show { position: sticky; z-index: 1; background: var(--pst-color-background, var(--jp-layout-color0, Canvas)); }
+    }
+  }
   @container (min-width: 640px) {
-    .whole { grid-template: "show say" auto "show set" 1fr / minmax(0, 1fr) var(--side, 280px); }
+    .whole { display: grid; grid-template: "show say" auto "show set" 1fr / minmax(0, 1fr) var(--side, 280px); }
     .show { grid-area: show; }
   }
   svg { display: block; width: 100%; overflow: visible; }
@@ -405,6 +411,8 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
       [frame, last] = [0, now];
       const width = stage.clientWidth;
       if (width < 150) return; // not on the page yet, or too narrow to be read; its size will ask again
+      const picture = stage.closest(".show"); // where it sticks, a high one leaves its controls a third of the screen
+      if (picture) picture.style.top = `${Math.min(0, 0.65 * innerHeight - picture.offsetHeight)}px`;
       const moving = draw({ width, dt, calm: matchMedia("(prefers-reduced-motion: reduce)").matches });
       for (const show of inputs) show();
       if (moving) request();

@@ -31,6 +31,7 @@ mathjax3_config = {  # parts in place of a bundle, without its menu
 html_theme = "sphinx_book_theme"
 html_theme_options = {
     "use_download_button": False,
+    "back_to_top_button": False,  # it would cover what stands below it
     "show_navbar_depth": 1,
     "show_toc_level": 2,
     "home_page_in_toc": False,
@@ -53,7 +54,7 @@ html_favicon = "_static/icon.svg"
 html_static_path = ["_static"]
 html_extra_path = ["_extra"]
 html_css_files = ["site.css"]
-html_js_files = [(name, {"defer": "defer"}) for name in ("theme.js", "search.js")]
+html_js_files = [(name, {"defer": "defer"}) for name in ("theme.js", "predict.js", "search.js")]
 html_copy_source = html_show_sourcelink = False
 html_scaled_image_link = False
 html_domain_indices = False
