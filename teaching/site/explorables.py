@@ -3,10 +3,12 @@
 import html
 import json
 import subprocess
+from pathlib import Path
 
 from teaching import material
 
 MODULES = material.ROOT / "lessons_src/lessonkit/explore"
+HOST = Path(__file__).with_name("sphinx") / "_static/explore.js"
 NAMES = sorted(path.stem for path in MODULES.glob("*.svg") if "-" not in path.stem)  # a module has a picture
 
 

@@ -216,6 +216,16 @@ def _frame(explorable):
     return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}", alt
 
 
+def _alive(explorable):
+    """Return the page of an explorable that moves, escaped: in one of its own, a hand's way has no scale of a slide."""
+    state = html.escape(json.dumps(explorable.state))
+    return html.escape(
+        f"""<!doctype html><html lang="en"><meta charset="utf-8"><link rel="stylesheet" href="theme/alive.css">
+<main data-explore="{explorable.name}" data-state="{state}"></main>
+<script defer src="theme/{explorable.name}.js"></script><script defer src="theme/explore.js"></script></html>"""
+    )
+
+
 def page(lesson, slides, picture):
     """Return the HTML of a deck. picture: a function that keeps a png and returns its path."""
     sections = "\n".join(_section(slide, picture) for slide in slides)
@@ -240,7 +250,9 @@ def _section(slide, picture):
     if shown:
         source, alt = _frame(shown) if isinstance(shown, Explorable) else (picture(shown.png), shown.alt)
         image = f'<img src="{source}" alt="{html.escape(alt)}">'
-    heading = slide.section.heading if slide.section else ""
-    above = f'<p class="section">{render.inline(heading)}</p>' if heading and slide.kind != "figure" else ""
+        if slide.kind == "explorable":
+            image += f'<div class="alive"><iframe title="{html.escape(alt)}" srcdoc="{_alive(shown)}"></iframe></div>'
+    heading = slide.section.heading if slide.section and slide.kind not in ("figure", "explorable") else ""
+    above = f'<p class="section">{render.inline(heading)}</p>' if heading else ""
     notes = f'<aside class="notes">{slide.notes}</aside>' if slide.notes else ""
     return f'<section class="{slide.kind}"><div class="fit">{above}{image}{slide.body}</div>{notes}</section>'

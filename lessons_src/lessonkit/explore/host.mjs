@@ -381,6 +381,7 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
       [frame, last] = [0, now];
       const width = stage.clientWidth;
       if (width < 150) return; // not on the page yet, or too narrow to be read; its size will ask again
+      least = parseFloat(getComputedStyle(root).getPropertyValue("--letters")) || 0; // a slide has large ones
       const moving = draw({ width, dt, calm: matchMedia("(prefers-reduced-motion: reduce)").matches });
       for (const show of inputs) show();
       if (unsaved) model.save_changes();
