@@ -4,6 +4,7 @@ README.md says what has a slide. All other words are notes of the slide that the
 that they are about. A rule is a paragraph that is bold as a whole. Tags correct the choice: `no-slide`, `slide`.
 """
 
+import ast
 import base64
 import html
 import json
@@ -165,7 +166,7 @@ class _Deck:
 
     def code(self, item):
         head = self.section is None and IMPORTS.match(item.source)
-        own = item.source[head.end() :] if head else item.source
+        own = render.narrow(item.source[head.end() :] if head else item.source)
         source = "" if item.folded or not own else render.code(own)
         lines = item.text.rstrip().splitlines()
         rows = sum(1 + len(row) // render.WIDE for row in own.splitlines())
@@ -173,7 +174,11 @@ class _Deck:
         if lines and not prepares:
             shown = lines if len(lines) <= ROWS else [*lines[: ROWS - 1], "…"]
             fits = source if rows + len(shown) <= ROWS else ""
-            self.add("outcome", fits + render.output("\n".join(shown)), source if not fits else "")
+            part = _end(own, ROWS - len(shown)) if source and not fits else ""
+            above = render.code(part) if part else fits
+            if not above and self.says and not self.says[-1].startswith("<") and len(self.says[-1]) <= CONTEXT:
+                above = f"<div class='context'>{render.markdown(self.says.pop())}</div>"  # output alone says nothing
+            self.add("outcome", above + render.output("\n".join(shown)), source if not fits else "")
             self.answer()
         elif "slide" in item.tags:
             self.add("patient", source)
@@ -185,6 +190,13 @@ class _Deck:
                 self.answer()
             elif isinstance(output, Explorable):
                 self.add("explorable", "", picture=output)
+
+
+def _end(source, rows):
+    """Return the last statements of code, of at most so many rows; "" if the last one is longer."""
+    lines = source.splitlines()
+    starts = (node.lineno - 1 for node in ast.parse(source).body)
+    return next(("\n".join(lines[at:]) for at in starts if len(lines) - at <= rows), "")
 
 
 def _kind(block):
