@@ -6,6 +6,7 @@ make slides ARGS="--pdf 06 07"       only these lessons
 """
 
 import argparse
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from pygments.formatters import HtmlFormatter
 
 from teaching import material
+from teaching.site import explorables
 from teaching.slides import deck, pdf
 
 OUT = material.ROOT / "build/slides"
@@ -31,6 +33,8 @@ def build(out, stems):
     (out / "theme").mkdir(parents=True, exist_ok=True)
     for path in [*THEME.iterdir(), *(material.PACKAGES / name for name in FROM_PACKAGES)]:
         shutil.copy(path, out / "theme")
+    for name in explorables.NAMES:
+        explorables.bundle(name, out / "theme")
     (out / "theme/code.css").write_text(HtmlFormatter(style="default").get_style_defs(".code"), encoding="utf-8")
     counts = {}
     for stem in stems:
@@ -48,14 +52,16 @@ def main(arguments=None):
     parser.add_argument("--pdf", action="store_true", help="print each deck as PDF too (needs a Chromium)")
     options = parser.parse_args(arguments)
     there = {stem[:2]: stem for stem in material.every()}
+    if unknown := set(options.numbers) - set(there):
+        parser.error(f"there is no lesson {', '.join(sorted(unknown))}; there are {', '.join(there)}")
     if not options.numbers:
         shutil.rmtree(OUT, ignore_errors=True)  # decks of lessons that are no more
     counts = build(OUT, [there[number] for number in options.numbers or there])
     for path, count in counts.items():
-        print(f"{path.relative_to(material.ROOT)}: {count} slides")
+        print(f"{os.path.relpath(path)}: {count} slides")
     try:
         for path in pdf.print_pages(counts) if options.pdf else ():
-            print(path.relative_to(material.ROOT))
+            print(os.path.relpath(path))
     except FileNotFoundError as error:
         print(error, file=sys.stderr)
         return 1

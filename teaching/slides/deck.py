@@ -4,6 +4,7 @@ README.md says what has a slide. All other words are notes of the slide that the
 that they are about. A rule is a paragraph that is bold as a whole. Tags correct the choice: `no-slide`, `slide`.
 """
 
+import ast
 import base64
 import html
 import json
@@ -165,7 +166,7 @@ class _Deck:
 
     def code(self, item):
         head = self.section is None and IMPORTS.match(item.source)
-        own = item.source[head.end() :] if head else item.source
+        own = render.narrow(item.source[head.end() :] if head else item.source)
         source = "" if item.folded or not own else render.code(own)
         lines = item.text.rstrip().splitlines()
         rows = sum(1 + len(row) // render.WIDE for row in own.splitlines())
@@ -173,7 +174,11 @@ class _Deck:
         if lines and not prepares:
             shown = lines if len(lines) <= ROWS else [*lines[: ROWS - 1], "…"]
             fits = source if rows + len(shown) <= ROWS else ""
-            self.add("outcome", fits + render.output("\n".join(shown)), source if not fits else "")
+            part = _end(own, ROWS - len(shown)) if source and not fits else ""
+            above = render.code(part) if part else fits
+            if not above and self.says and not self.says[-1].startswith("<") and len(self.says[-1]) <= CONTEXT:
+                above = f"<div class='context'>{render.markdown(self.says.pop())}</div>"  # output alone says nothing
+            self.add("outcome", above + render.output("\n".join(shown)), source if not fits else "")
             self.answer()
         elif "slide" in item.tags:
             self.add("patient", source)
@@ -185,6 +190,13 @@ class _Deck:
                 self.answer()
             elif isinstance(output, Explorable):
                 self.add("explorable", "", picture=output)
+
+
+def _end(source, rows):
+    """Return the last statements of code, of at most so many rows; "" if the last one is longer."""
+    lines = source.splitlines()
+    starts = (node.lineno - 1 for node in ast.parse(source).body)
+    return next(("\n".join(lines[at:]) for at in starts if len(lines) - at <= rows), "")
 
 
 def _kind(block):
@@ -216,6 +228,16 @@ def _frame(explorable):
     return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}", alt
 
 
+def _alive(explorable):
+    """Return the page of an explorable that moves, escaped: in one of its own, a hand's way has no scale of a slide."""
+    state = html.escape(json.dumps(explorable.state))
+    return html.escape(
+        f"""<!doctype html><html lang="en"><meta charset="utf-8"><link rel="stylesheet" href="theme/alive.css">
+<main data-explore="{explorable.name}" data-state="{state}"></main>
+<script defer src="theme/{explorable.name}.js"></script></html>"""
+    )
+
+
 def page(lesson, slides, picture):
     """Return the HTML of a deck. picture: a function that keeps a png and returns its path."""
     sections = "\n".join(_section(slide, picture) for slide in slides)
@@ -240,7 +262,9 @@ def _section(slide, picture):
     if shown:
         source, alt = _frame(shown) if isinstance(shown, Explorable) else (picture(shown.png), shown.alt)
         image = f'<img src="{source}" alt="{html.escape(alt)}">'
-    heading = slide.section.heading if slide.section else ""
-    above = f'<p class="section">{render.inline(heading)}</p>' if heading and slide.kind != "figure" else ""
+        if slide.kind == "explorable":
+            image += f'<div class="alive"><iframe title="{html.escape(alt)}" srcdoc="{_alive(shown)}"></iframe></div>'
+    heading = slide.section.heading if slide.section and slide.kind not in ("figure", "explorable") else ""
+    above = f'<p class="section">{render.inline(heading)}</p>' if heading else ""
     notes = f'<aside class="notes">{slide.notes}</aside>' if slide.notes else ""
     return f'<section class="{slide.kind}"><div class="fit">{above}{image}{slide.body}</div>{notes}</section>'

@@ -2,8 +2,11 @@
 
 import ast
 import html
+import io
 import re
+import tokenize
 from codeop import compile_command
+from collections import defaultdict
 
 from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
@@ -14,7 +17,7 @@ from pygments.lexers import PythonLexer
 FORMATTER = HtmlFormatter(nowrap=True)
 BLOCKS = ("paragraph_open", "bullet_list_open", "ordered_list_open", "math_block", "fence", "table_open")
 COPY = re.compile(r"Copy th\w+ (three )?lines? and (replace the dots|fill in the quotes)[^:]*:?")
-WIDE = 78  # letters in a row of code on a slide
+WIDE = 88  # letters in a row of code on a slide
 DETAILS = re.compile(r"<details>.*?</details>", re.DOTALL)
 
 
@@ -44,12 +47,31 @@ def inline(text):
     return PARSER.renderInline(text)
 
 
-def code(source):
-    """Return the HTML of code, each line in a span that knows its indent where it is wrapped.
-
-    The comment at the end of a line that is too long for a slide stands above it.
-    """
+def narrow(source):
+    """Return code in lines that a slide holds: a long one is broken in a bracket, and its comment stands above it."""
     source = re.sub(rf"^(?=.{{{WIDE + 1}}})( *)(.*\S)  (# .*)$", r"\1\3\n\1\2", source, flags=re.MULTILINE)
+    breaks, depth, before = defaultdict(list), 0, ""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        kind = tokenize.tok_name[token.type]
+        depth += kind == "FSTRING_START" or token.string in ("(", "[", "{")
+        depth -= kind == "FSTRING_END" or token.string in (")", "]", "}")
+        if depth and (before in (",", "(") or token.string in ("for", "if", "else", "and", "or")):
+            breaks[token.start[0]].append((-depth, token.start[1]))
+        before = token.string if not kind.startswith("FSTRING") else ""
+    lines = source.split("\n")
+    for number, places in breaks.items():
+        line = lines[number - 1]
+        margin = " " * (_indent(line) + 4 * line.endswith(":"))
+        fitting = [place for place in places if place[1] <= WIDE and len(margin) + len(line) - place[1] <= WIDE]
+        if len(line) > WIDE and fitting:
+            at = max(fitting)[1]
+            lines[number - 1] = f"{line[:at].rstrip()}\n{margin}{line[at:]}"
+    return "\n".join(lines)
+
+
+def code(source):
+    """Return the HTML of code, each line in a span that knows its indent where it is wrapped."""
+    source = narrow(source)
     return f'<pre class="code">{_lines(highlight(source, PythonLexer(stripnl=False), FORMATTER), source)}</pre>'
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from teaching import material
+from teaching.slides import __main__ as program
 from teaching.slides import deck, pdf
 from teaching.slides.__main__ import build
 from teaching.slides.pdf import show
@@ -77,3 +78,61 @@ def test_a_pdf_has_a_page_for_each_slide(tmp_path):
     ((deck_, count),) = build(tmp_path, ["02_statistics"]).items()
     (written,) = pdf.print_pages([deck_])
     assert len(re.findall(rb"/Type\s*/Page\b", written.read_bytes())) == count
+
+
+@needs_chromium
+def test_an_explorable_moves_on_its_slide_from_a_disk_and_keeps_keys_only_while_it_has_the_focus(tmp_path):
+    ((deck_, _),) = build(tmp_path, ["02_statistics"]).items()
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1600, "height": 900})
+        asked = []
+        page.on("request", lambda request: asked.append(request.url))
+        show(page, deck_.as_uri())
+        at = "Reveal.getIndices().h"
+        number = page.evaluate(
+            """() => { const all = [...document.querySelectorAll("section")];
+               Reveal.slide(all.findIndex((e) => e.matches(".explorable"))); return Reveal.getIndices().h; }"""
+        )
+        page.wait_for_selector("section.present iframe[data-fits]")
+        alive = page.frame_locator("section.present iframe").locator(".ln")
+        before = alive.inner_text()
+        x, y = page.evaluate(
+            """() => { const frame = document.querySelector("section.present iframe");
+               const at = frame.getBoundingClientRect(), share = at.width / frame.offsetWidth;
+               const box = frame.contentDocument.querySelector(".grip").getBoundingClientRect();
+               return [at.left + share * (box.left + box.width / 2), at.top + share * (box.top + box.height / 2)]; }"""
+        )
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x, y + 60, steps=4)
+        page.mouse.up()
+        page.wait_for_timeout(300)
+        assert alive.inner_text() != before
+        slider = alive.locator("[type=range]").first
+        for focused, key, leads_to in [
+            (False, "ArrowRight", 1),  # a mouse leaves the keys to the deck
+            (True, "ArrowRight", 0),
+            (True, "Escape", 0),
+            (False, "ArrowRight", 1),
+            (True, "PageDown", 1),  # as a clicker sends it
+        ]:
+            if focused:
+                page.evaluate("number => Reveal.slide(number)", number)
+                slider.focus()
+            page.keyboard.press(key)
+            page.wait_for_timeout(100)
+            assert page.evaluate(at) == number + leads_to, (focused, key)
+        assert all(url.startswith(("file:", "data:", "about:")) for url in asked)
+        show(page, f"{deck_.as_uri()}?print-pdf")
+        shown = page.evaluate(
+            "['img', 'iframe'].map((e) => document.querySelector(`.explorable ${e}`).getClientRects().length)"
+        )
+        assert shown == [1, 0]
+
+
+def test_the_documented_commands_build_decks(tmp_path, monkeypatch):
+    monkeypatch.setattr(program, "OUT", tmp_path)
+    assert program.main([]) == 0 and len(list(tmp_path.glob("*.html"))) == len(material.every())
+    assert program.main(["06"]) == 0
+    with pytest.raises(SystemExit):
+        program.main(["66"])

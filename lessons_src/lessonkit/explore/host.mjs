@@ -413,6 +413,7 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
       if (width < 150) return; // not on the page yet, or too narrow to be read; its size will ask again
       const picture = stage.closest(".show"); // where it sticks, a high one leaves its controls a third of the screen
       if (picture) picture.style.top = `${Math.min(0, 0.65 * innerHeight - picture.offsetHeight)}px`;
+      least = parseFloat(getComputedStyle(root).getPropertyValue("--letters")) || 0; // a slide has large ones
       const moving = draw({ width, dt, calm: matchMedia("(prefers-reduced-motion: reduce)").matches });
       for (const show of inputs) show();
       if (moving) request();

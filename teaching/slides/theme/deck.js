@@ -37,9 +37,52 @@ function count(button) {
   button.running = setInterval(tick, 1000);
 }
 
+const drawn = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))));
+const SHARES = [1.4, 1.25, 1.1, 1, 0.9, 0.8]; // pixels of a slide for one of what is alive on it
+const WIDE = [16, 20, 24]; // letters beside its picture
+const AREAS = [ // where its picture, its controls, its sentence and the question stand
+  "'ask ask' 'show say' 'show set' 1fr", "'show ask' 'show say' 'show set' 1fr",
+  "'ask ask' 'show set' 'say set' 1fr", "'show ask' 'show set' 'say set' 1fr",
+];
+
+// What is alive is set as large as its slide holds, with letters for the last row; tried when it is first seen. The
+// question goes with it, since beside its picture is often room.
+async function enliven(frame) {
+  const { contentWindow: inside, contentDocument: { head, body } } = frame;
+  const words = frame.closest(".fit").querySelector(".words");
+  words?.querySelectorAll("svg").forEach((svg) => { svg.style.cssText += `display: inline; width: ${svg.getAttribute("width")}`; });
+  head.append(document.getElementById("MJX-SVG-styles").cloneNode(true));
+  (body.querySelector(".whole") ?? body.querySelector(".ln")).prepend(words ?? "");
+  const { offsetWidth, offsetHeight } = frame.parentElement;
+  const cut = ({ scrollWidth, clientWidth }) => scrollWidth > clientWidth;
+  const holds = (share, areas) => {
+    body.style.setProperty("--areas", areas);
+    return body.scrollHeight * share <= offsetHeight && ![body, ...body.querySelectorAll(".track label")].some(cut);
+  };
+  const fits = async (letters, share, wide) => {
+    Object.assign(frame.style, { width: `${offsetWidth / share}px`, height: `${offsetHeight / share}px`, transform: `scale(${share})` });
+    body.style = `--letters: ${letters / share}px; --wide: ${wide}`;
+    await drawn();
+    return AREAS.some((areas) => holds(share, areas));
+  };
+  const sizes = [SMALLEST, 22, 20].flatMap((letters) => SHARES.flatMap((share) => WIDE.map((wide) => [letters, share, wide])));
+  await drawn(); // once it is in sight
+  for (const size of sizes) if (await fits(...size) && await fits(...size)) break; // and still when all is drawn
+  frame.dataset.fits = "yes";
+  inside.addEventListener("keydown", (event) => {
+    const leads = /^(Page(Up|Down)|Escape)$/.test(event.key); // a clicker's keys lead on in any case
+    if (!leads && event.target !== body) return; // what has the focus keeps its keys
+    event.stopPropagation();
+    focus();
+    if (event.key !== "Escape") document.dispatchEvent(new KeyboardEvent("keydown", event));
+  }, true);
+}
+
 const pictures = [...document.images].map((image) => image.decode().catch(() => {}).then(() => {
   image.classList.toggle("wide", image.naturalWidth > document.body.dataset.wide * image.naturalHeight);
 }));
+const printing = new URLSearchParams(location.search).has("print-pdf");
+document.body.classList.toggle("printing", printing);
 const only = (selector, change) => document.querySelectorAll(`aside.notes ${selector}`).forEach(change);
 Promise.all([MathJax.startup.promise, ...pictures]).then(() => {
   document.querySelectorAll(".slides section").forEach(fit);
@@ -47,7 +90,8 @@ Promise.all([MathJax.startup.promise, ...pictures]).then(() => {
   only("pre", (block) => { Object.assign(block.style, { whiteSpace: "pre-wrap", fontSize: "0.65em" }); }); // nor has it the styles of this page
   document.body.classList.remove("fitting");
   document.querySelectorAll(".timer").forEach((button) => button.addEventListener("click", () => count(button)));
-  const printing = new URLSearchParams(location.search).has("print-pdf");
+  const seen = ({ currentSlide }) => currentSlide.querySelectorAll(".alive iframe:not([data-fits])").forEach(enliven);
+  if (!printing) for (const event of ["ready", "slidechanged"]) Reveal.on(event, seen);
   Reveal.on(printing ? "pdf-ready" : "ready", () => { document.body.dataset.ready = "yes"; });
   return Reveal.initialize({
     hash: true, width: 1280, height: 720, margin: 0, center: false, transition: "none", slideNumber: "c/t", controls: false,
