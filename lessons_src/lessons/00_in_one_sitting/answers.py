@@ -88,6 +88,9 @@ WRONG = {  # {exercise: {words of what is told: a wrong answer}}
         "dx is dcentered. ": "dx = dcentered",
     },
     5: {
+        "rstd · mean(h) + x_hat. ": "r * ((h := dy * w) - average(h)) + n",
+        "+ rstd · x_hat · mean(h · x_hat)": "r * ((h := dy * w) - average(h) + n * average(h * n))",
+        "D · rstd · x_hat · mean": "r * ((h := dy * w) - average(h) - n * (h * n).sum(-1, True))",
         "dx is rstd · dy − rstd · mean(dy)": "r * (dy - average(dy) - n * average(dy * n))",
         "rstd · weight · mean(dy)": "w * r * (dy - average(dy) - n * average(dy * n))",
         "dx is rstd · h − rstd · x_hat": "r * ((h := dy * w) - n * average(h * n))",
