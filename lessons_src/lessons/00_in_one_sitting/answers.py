@@ -21,7 +21,7 @@ RIGHT = {  # {exercise: what a right answer may look like as well}
         "0\nnormalize = functools.partial(lambda x, eps, p: (x - average(x)) / (population(x) + eps) ** p, p=0.5)",
     ],
     3: [INIT + "self.weight, self.bias = nn.Parameter(ones), nn.Parameter(zeros)"],
-    4: ["", "dcentered, dmean, dx = tuple(dcentered), torch.tensor(dmean), torch.tensor(dx)"],
+    4: ["", "dcentered, dx = tuple(dcentered), torch.tensor(dx)"],
     5: ["r * (h := dy * w) - r * average(h) - r * n * average(h * n)"],
     6: [
         "axis = -2",
@@ -82,12 +82,15 @@ WRONG = {  # {exercise: {words of what is told: a wrong answer}}
     },
     4: {
         "dcentered is what x_hat sends. ": "dcentered = [0, 4, -2.5, 2, 4]",
-        "sends − what rstd sends": "dcentered = [-0.5, 5.5, -2.5, 0.5, 4.5]",
+        "sends − what the variance sends": "dcentered = [-0.5, 5.5, -2.5, 0.5, 4.5]",
         "most of all at [2]": "dcentered = [0.5, 2.5, 2.5, 3.5, 3.5]",
-        "dmean is − the right one": "dmean = 7.5",
+        "dcentered + 1.5 · (1, 1, 1, 1, 1)": "dx = [2, 4, -1, 5, 5]",
         "dx is dcentered. ": "dx = dcentered",
     },
     5: {
+        "rstd · mean(h) + x_hat. ": "r * ((h := dy * w) - average(h)) + n",
+        "+ rstd · x_hat · mean(h · x_hat)": "r * ((h := dy * w) - average(h) + n * average(h * n))",
+        "D · rstd · x_hat · mean": "r * ((h := dy * w) - average(h) - n * (h * n).sum(-1, True))",
         "dx is rstd · dy − rstd · mean(dy)": "r * (dy - average(dy) - n * average(dy * n))",
         "rstd · weight · mean(dy)": "w * r * (dy - average(dy) - n * average(dy * n))",
         "dx is rstd · h − rstd · x_hat": "r * ((h := dy * w) - n * average(h * n))",

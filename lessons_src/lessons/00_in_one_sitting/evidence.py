@@ -59,6 +59,41 @@ def rings(seed, net="no norm", width=64):
     return {"right": right, "gradient": gradient, "least": min(kept), "most": max(kept)}
 
 
+@record(
+    seeds=range(16),
+    shows={"right": ".0f %"},
+    tolerance=10,  # a net that has just begun to learn can be anywhere
+    lever=["points", "rate / 10", "rate * 10", "rate * 100", "epsilon"],
+)
+def revived(seed, lever="points", width=64):
+    """Percent of 512 points whose ring the net without a norm names after 100 steps, with one lever pulled.
+
+    points: times 10,000. rate: Adam's, 0.001, times 0.1, 10 or 100. epsilon: Adam's, 1e-14 instead of 1e-8.
+    """
+    ring = torch.arange(512) % 2  # (B,)
+    angle, radius = 2 * math.pi * torch.rand(512), 1 + ring + 0.15 * torch.randn(512)
+    points = torch.stack([radius * angle.cos(), radius * angle.sin()], 1)  # (B, 2)
+    if lever == "points":
+        points = 10_000 * points
+    layers = [nn.Linear(2, width), nn.ReLU()]
+    for _ in range(15):
+        layers += [nn.Linear(width, width), nn.ReLU()]
+    net = nn.Sequential(*layers, nn.Linear(width, 2))
+    for layer in net:
+        if isinstance(layer, nn.Linear):
+            nn.init.normal_(layer.weight, std=0.05)
+            nn.init.zeros_(layer.bias)
+    rate = 1e-3 * {"rate / 10": 0.1, "rate * 10": 10, "rate * 100": 100}.get(lever, 1)
+    optimizer = torch.optim.Adam(
+        net.parameters(), rate, eps=1e-14 if lever == "epsilon" else 1e-8
+    )
+    for _ in range(100):
+        optimizer.zero_grad()
+        F.cross_entropy(net(points), ring).backward()
+        optimizer.step()
+    return {"right": 100 * (net(points).argmax(1) == ring).double().mean().item()}
+
+
 class Block(nn.Module):
     """The lesson's block: attention with one head, then an MLP, each behind a norm."""
 
@@ -110,6 +145,51 @@ def sorters(seed, norm="LayerNorm", start="wide", blocks=8):
     digits, target = to_sort(1000)
     with torch.no_grad():
         return {"right": 100 * (net(digits).argmax(-1) == target).double().mean().item()}
+
+
+class Without(nn.LayerNorm):
+    """LayerNorm without one of its three steps: "centering", "division", or "gain and bias"."""
+
+    step = ""
+
+    def forward(self, x):
+        if self.step != "centering":
+            x = x - x.mean(-1, keepdim=True)
+        if self.step != "division":
+            x = x / (x.var(-1, correction=0, keepdim=True) + self.eps).sqrt()
+        return x if self.step == "gain and bias" else x * self.weight + self.bias
+
+
+@record(
+    seeds=range(6),
+    shows={"right": ".0f %", "stream": ".0f", "share": ".2f"},
+    tolerance={"right": 25, "stream": 0.05, "share": 0.01},  # early in training rounding counts
+    step=["centering", "division", "gain and bias"],
+)
+def stripped(seed, step="centering", blocks=8):
+    """Percent of the digits that a Transformer puts right whose norms lack a step, of 1,000 fresh rows.
+
+    Before training: stream, the root mean square after the last block; share, how much of its attention a position
+    gives in that block to the one it looks at most, on average.
+    """
+    net = Transformer(type("Norm", (Without,), {"step": step}), blocks)
+
+    def to_sort(rows=64):
+        digits = torch.randint(10, (rows, 8))  # (B, T)
+        return digits, digits.sort(1).values
+
+    with torch.no_grad():
+        x = net.digit(to_sort()[0]) + net.position.weight  # (B, T, D)
+        for block in net.layers[:blocks]:
+            q, k, _ = block.qkv(block.norm1(x)).chunk(3, -1)
+            share = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1).amax(-1).mean().item()
+            x = block(x)
+        stream = x.square().mean().sqrt().item()
+    train(net, to_sort, 200, 3e-3)
+    digits, target = to_sort(1000)
+    with torch.no_grad():
+        right = 100 * (net(digits).argmax(-1) == target).double().mean().item()
+    return {"right": right, "stream": stream, "share": share}
 
 
 class Suspect(nn.LayerNorm):

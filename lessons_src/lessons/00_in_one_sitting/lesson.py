@@ -195,16 +195,16 @@ def small(net):
 
 
 # %%
-def deep_net(norm):
-    """Sixteen hidden layers of 64 units, with norm(64) before all ReLUs but the first."""
-    layers = [nn.Linear(2, 64), nn.ReLU()]
-    for _ in range(15):
-        layers += [nn.Linear(64, 64), norm(64), nn.ReLU()]
-    return small(nn.Sequential(*layers, nn.Linear(64, 2)))
+def deep_net(norm, layers):
+    """Hidden layers of 64 units, with norm(64) before all ReLUs but the first."""
+    stack = [nn.Linear(2, 64), nn.ReLU()]
+    for _ in range(layers - 1):
+        stack += [nn.Linear(64, 64), norm(64), nn.ReLU()]
+    return small(nn.Sequential(*stack, nn.Linear(64, 2)))
 
 
 # %% tags=["hide-input"]
-# Prepares the training.
+# Prepares the training, and draws the layers.
 def train(net, batch, steps, rate):
     """Train net with Adam; batch() returns inputs and their classes. Returns the last loss."""
     optimizer = torch.optim.Adam(net.parameters(), lr=rate)
@@ -217,21 +217,69 @@ def train(net, batch, steps, rate):
     return loss.item()
 
 
-def try_out(norm):
-    """Train a deep net on the rings; print what it has learned."""
+def look(net, inputs):
+    """The rms of what each hidden layer hands on, and of its weights' gradient."""
+    h, after = inputs, []
+    for layer in net:
+        h = layer(h)
+        if isinstance(layer, nn.ReLU):
+            after.append(h)
+    weights = [layer.weight for layer in net[:-1] if isinstance(layer, nn.Linear)]
+    gradients = torch.autograd.grad(F.cross_entropy(h, ring), weights)
+    return [[t.square().mean().sqrt().item() for t in row] for row in (after, gradients)]
+
+
+def try_out(norm=nn.Identity, weights=1, points=1, rate=1, layers=16):
+    """Train a deep net on the rings; print what it has learned, and draw how it began."""
     torch.manual_seed(0)
-    net = deep_net(norm)
-    train(net, lambda: (points, ring), steps=100, rate=1e-3)
-    right = net(points).argmax(1) == ring  # (B,)
-    print(f"{right.double().mean():.0%} right; ", end="")
-    print(f"gradient of the first layer: {net[0].weight.grad.norm():.0e}")
+    net, inputs = deep_net(norm, layers), points * globals()["points"]
+    for layer in net:
+        if isinstance(layer, nn.Linear):
+            layer.weight.data *= weights
+    ways = look(net, inputs)
+    train(net, lambda: (inputs, ring), steps=100, rate=1e-3 * rate)
+    right = (net(inputs).argmax(1) == ring).double().mean()
+    told = f"{right:.0%} right; gradient of the first layer: {net[0].weight.grad.norm():.0e}"
+    print(told)
+    names = "the numbers after its ReLU", "the gradient of its weights"
+
+    def draw(axes):
+        for way, color, name in zip(ways, (BLUE, ORANGE), names, strict=True):
+            axes.plot(range(1, layers + 1), way, "o-", color=color, label=name)
+        axes.set(yscale="log", xlabel="layer", xlim=(0.5, layers + 0.5))
+        low, high = axes.get_ylim()
+        axes.set_ylim(min(low, 1e-12), max(high, 1e3))
+        axes.set_ylabel("root of the mean square")
+        axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
+        axes.spines[["top", "right"]].set_visible(False)
+
+    ends = "; ".join(
+        f"{name}: {way[0]:.0e} after layer 1, {way[-1]:.0e} after layer {layers}"
+        for way, name in zip(ways, names, strict=True)
+    )
+    alt = f"Two curves over the layers on a logarithmic axis, before training. {ends}."
+    return Picture(
+        draw, (6.4, 3.4), f"Before the first step; then it gets {right:.0%} right", alt
+    )
 
 
 # %% tags=["nbval-ignore-output"]
-try_out(nn.Identity)  # returns what it gets: no norm at all
+try_out(weights=1, points=1, rate=1, layers=16)  # four levers
 
 # %% [markdown]
-# The net guesses, and next to no gradient reaches its first layer: it is dead. Now one argument changes.
+# Half of the points are right: it guesses. The numbers fade from layer to layer, and no layer's weights get a gradient worth the name.
+#
+# **Find out:** which levers bring it to life? `weights`, `points` and `rate` are factors: of the first weights, of the points, of the learning rate. Write down those that you believe in. Then pull one at a time, up and down, by 4 and by 10,000. What do those that work do to the two curves?
+#
+# <details><summary>What there is to find</summary>
+#
+# `weights=4`, `points=10000` and `layers=3` each bring it to life alone, so no single one of them is *the* cause; `points` leaves every weight as small as it was, and the numbers fade as fast. What the three share is a larger gradient of the weights. The rate does nothing, up or down: a tenth of it ends at {revived[rate / 10].right:range}, ten times at {revived[rate * 10].right:range}, a hundred times at {revived[rate * 100].right:range}, and the points times 10,000 at {revived[points].right:range}.
+#
+# Why does a small gradient do harm? Because of a small number in the optimizer. Adam divides each gradient by its own size, but it adds 0.00000001 to that size first, and here the gradients are smaller. With 1e-14 in its place the same net learns: {revived[epsilon].right:range}. Your own layer will get such a number, too. {revived:again}
+#
+# </details>
+#
+# To pull the right lever you had to know what is wrong. Now one argument changes, and all levers stay at 1:
 
 # %% tags=["nbval-ignore-output"]
 try_out(nn.LayerNorm)
@@ -241,9 +289,7 @@ try_out(nn.LayerNorm)
 #
 # <details><summary>How sure is that?</summary>
 #
-# Without a norm {rings[no norm].right:range}, with LayerNorm {rings[LayerNorm].right:range}. The gradient that reaches the first layer at the first step is {rings[no norm].gradient:range} without it, and {rings[LayerNorm].gradient:range} with it.
-#
-# LayerNorm is one way to heal this net. Two controls end as high without any norm: three hidden layers instead of sixteen ({rings[three layers].right:range}); and sixteen with larger first weights, whose standard deviation is the root of 2 over the number of inputs (He's rule), here 0.18 instead of 0.05 ({rings[He's rule].right:range}). {rings:again}
+# Without a norm {rings[no norm].right:range}, with LayerNorm {rings[LayerNorm].right:range}. The gradient of the first layer at the first step is {rings[no norm].gradient:range} without it, and {rings[LayerNorm].gradient:range} with it. Two controls end as high without any norm: three hidden layers ({rings[three layers].right:range}), and larger first weights, whose standard deviation is the root of 2 over the number of inputs, here 0.18 instead of 0.05 ({rings[He's rule].right:range}; the rule is He's). {rings:again}
 #
 # </details>
 #
@@ -251,7 +297,7 @@ try_out(nn.LayerNorm)
 #
 # *About 60 min.* **You'll be able to**
 # - compute LayerNorm of a row on paper, and write a layer that agrees with PyTorch's;
-# - choose an input that exposes a wrong LayerNorm.
+# - say which of its steps a net needs, and choose an input that exposes a wrong one.
 #
 # **You need** tensors, broadcasting, `backward()`, and to have seen a training loop.
 
@@ -311,8 +357,6 @@ print(f"the variance is {x.var(correction=0):g}, and x.var() says {x.var():g}")
 #
 # **LayerNorm hides how high a row lies, and how wide it is.**
 #
-# In the deep net every layer makes the rows smaller. LayerNorm hands the next layer a row of ordinary size again.
-#
 # <details><summary>When this holds</summary>
 #
 # $c\,x + a$ has the same $\hat x$ as $x$ for any $a$ and any $c > 0$ (below 0 the signs turn), as long as its variance is far above the ε of the next section.
@@ -337,10 +381,7 @@ print(F.layer_norm(play.float(), (5,)))
 # %% [markdown]
 # ## 0.2 Five sevens
 #
-# **Predict 0.2:** what do the same four steps make of the row (7, 7, 7, 7, 7)?
-# - [ ] 0, 0, 0, 0, 0 :: That is the centered row. It is divided by the root of the variance, and the variance is 0 as well.
-# - [ ] 1, 1, 1, 1, 1 :: The centered row is 0, not 7, when it is divided.
-# - [x] no numbers at all :: 0 divided by 0 is nan, "not a number".
+# What do the same four steps make of the row (7, 7, 7, 7, 7)? Its centered row is 0, and so is its variance.
 
 # %%
 sevens = torch.full((5,), 7.0)  # (D,)
@@ -349,13 +390,13 @@ print("by hand:", centered / (centered * centered).mean().sqrt())
 print("PyTorch:", F.layer_norm(sevens, (5,)))
 
 # %% [markdown]
-# With one such row the loss of the whole batch is nan. PyTorch adds a small number ε to the variance before it takes the root; its default is 0.00001:
+# 0 divided by 0 is nan, "not a number". With one such row the loss of the whole batch is nan. PyTorch adds a small number ε to the variance before it takes the root; its default is 0.00001:
 #
 # $$\hat x = \frac{x-\mu}{\sqrt{v+\epsilon}}$$
 #
 # Here $\mu$ is the mean and $v$ the variance; one over the root is called `rstd`.
 #
-# **Predict 0.3:** all of our row is divided by 1000, so its variance is 0.000004. What is its $\hat x$ now?
+# **Predict 0.2:** all of our row is divided by 1000, so its variance is 0.000004. What is its $\hat x$ now?
 # - [ ] the same as before :: It would be without ε. Which is larger here, the variance or ε?
 # - [x] about half of what it was :: ε is 2.5 times the variance, so the root is 1.87 times as large as it should be.
 # - [ ] about a thousandth of what it was :: It would be if ε were far larger than the variance, a million times.
@@ -530,17 +571,7 @@ try_out(LayerNorm)  # yours, in the net of the beginning
 # Your layer brings the dead net to life as PyTorch's did.
 
 # %% [markdown]
-# ## 0.4 Beside softmax and BatchNorm
-#
-# Softmax, too, takes a row to a row. Does it see how high the row lies, and how wide it is?
-
-# %%
-for name, row in {"x": x, "x + 100": x + 100, "x / 3": x / 3}.items():
-    print(f"{name:8} softmax   {F.softmax(row, -1)}")
-    print(f"{name:8} LayerNorm {F.layer_norm(row, (5,))}")
-
-# %% [markdown]
-# **Softmax hides the height of a row and gives shares that add up to 1; $\hat x$ hides height and width, and its entries add up to 0.**
+# ## 0.4 Beside BatchNorm
 #
 # BatchNorm standardizes as well, but a column: one feature over all samples of the batch. On this batch both come to the same result, because the columns hold the same five numbers as the rows.
 
@@ -551,10 +582,7 @@ print(batch)
 print("the same but for rounding:", near(rows, columns, 1e-6))
 
 # %% [markdown]
-# **Predict 0.4:** add 20 to each entry of the *second* row. Whose result for the *first* row changes?
-# - [ ] nobody's: the first row is what it was :: The first row is, but BatchNorm's means are taken over columns, and each column holds an entry of the second row.
-# - [ ] LayerNorm's :: LayerNorm takes the mean of the first row, in which nothing has changed.
-# - [x] BatchNorm's :: Each column has a larger entry now, so each column has a different mean and variance.
+# Add 20 to each entry of the *second* row. Whose result for the *first* row changes, LayerNorm's or BatchNorm's? Guess, then run.
 
 
 # %%
@@ -564,31 +592,28 @@ print("LayerNorm, after:     ", F.layer_norm(moved, (5,))[0])
 print("BatchNorm, after:     ", F.batch_norm(moved, None, None, training=True)[0])
 
 # %% [markdown]
+# BatchNorm's: each column holds an entry of the second row.
+#
 # **LayerNorm never looks at the neighbors: a batch of one will do, and training and testing are the same.**
 
 # %% [markdown]
 # ## 0.5 The way back
 #
-# In training, each output $y$ gets a number `dy`: how fast the loss grows with it. The layer has to hand on `dx`: how fast the loss grows with each input. Here is our row, with a `dy`.
+# In training, each output $y$ gets a number `dy`: how fast the loss grows with it. The layer has to hand on `dx`: how fast the loss grows with each input. Take our row, with dy = (0, 4, 5, 4, 4). The gain (3, 2, −1, 1, 2) multiplies it, so $\hat x$ gets $h$ = (0, 8, −5, 4, 8). Four boxes are left:
 
 # %% tags=["hide-input"]
 # Draws the row's graph, with blanks.
 BOXES = {
     "x": (0, 1, "4  0  3  6  2"),
-    "mean": (1.75, 0, "3"),
-    "centered": (3.4, 1, "1  −3  0  3  −1"),
-    "rstd": (5.3, 0, "½"),
-    "x_hat": (7.0, 1, "½  −1½  0  1½  −½"),
-    "y": (11.1, 1, "2½  −3  2  ½  2"),
+    "centered": (4.1, 1, "1  −3  0  3  −1"),
+    "variance": (6.4, 0, "4"),
+    "x_hat": (8.7, 1, "½  −1½  0  1½  −½"),
 }
 ARROWS = {
-    ("x", "centered"): "1",
-    ("x", "mean"): "1/5",
-    ("mean", "centered"): "−1",
+    ("x", "centered"): "itself 4/5\nothers −1/5",
     ("centered", "x_hat"): "½",
-    ("centered", "rstd"): "−centered / 40",
-    ("rstd", "x_hat"): "centered",
-    ("x_hat", "y"): "weight\n3  2  −1  1  2",
+    ("centered", "variance"): "2/5 centered",
+    ("variance", "x_hat"): "−1/16 centered",
 }
 
 
@@ -601,35 +626,30 @@ def graph(gradients, title, alt):
             box = ax.text(at, high, f"{name}\n{value}", bbox=style, zorder=3, **font)
             boxes[name] = box.get_bbox_patch()
             label = f"d{name}\n{gradients.get(name, '?')}"
-            ax.text(
-                at,
-                high + (0.46 if high else -0.46),
-                label,
-                **font | {"color": BLUE, "weight": "bold"},
-            )
+            up = 0.46 if high else -0.46
+            ax.text(at, high + up, label, **font | {"color": BLUE, "weight": "bold"})
         for (start, end), label in ARROWS.items():
             (x0, y0, _), (x1, y1, _) = BOXES[start], BOXES[end]
             look = {"arrowstyle": "-|>", "mutation_scale": 15, "color": INK, "lw": 1.5}
             look |= {"patchA": boxes[start], "patchB": boxes[end]}
             ax.annotate("", (x1, y1), (x0, y0), arrowprops=look, zorder=1)
-            above = (-0.4 if "\n" in label else 0.17) if y0 == y1 else 0
+            above = (0.26 if "\n" in label else 0.17) if y0 == y1 else 0
             at = (x0 + x1) / 2, (y0 + y1) / 2 + above
             back = {"fc": "white" if y0 != y1 else "none", "ec": "none", "pad": 1}
             ax.text(*at, label, bbox=back, zorder=2, **font)
-        ax.set(xlim=(-0.9, 12.2), ylim=(-0.7, 1.7))
+        ax.set(xlim=(-1, 10.1), ylim=(-0.7, 1.7))
         ax.set_axis_off()
 
     return Picture(draw, (8.6, 3.4), title, alt)
 
 
 graph(
-    {"y": "0  4  5  4  4"},
-    "x and centered have two arrows going out",
-    "Boxes with values: x 4 0 3 6 2; mean 3; centered 1 −3 0 3 −1; rstd ½; x_hat ½ −1½ 0 1½ "
-    "−½; y 2½ −3 2 ½ 2. Arrows with derivatives: x to centered, 1; x to mean, 1/5; mean to "
-    "centered, −1; centered to x_hat, ½; centered to rstd, minus centered over 40; rstd to "
-    "x_hat, centered; x_hat to y, the weight 3 2 −1 1 2. dy is 0 4 5 4 4, all other gradients "
-    "are open.",
+    {"x_hat": "0  8  −5  4  8"},
+    "centered has two arrows going out",
+    "Four boxes with values: x 4 0 3 6 2; centered 1 −3 0 3 −1; variance 4; x_hat ½ −1½ 0 1½ "
+    "−½. Arrows with derivatives: x to centered, 4/5 for the same entry, −1/5 for the others; "
+    "centered to x_hat, ½; centered to variance, 2/5 of centered; variance to x_hat, −1/16 of "
+    "centered. dx_hat is 0 8 −5 4 8; dx, dcentered and dvariance are open.",
 )
 
 # %% [markdown]
@@ -637,55 +657,49 @@ graph(
 #
 # **Along an arrow, multiply. In a box, add up what comes back on all arrows that leave it.**
 #
-# <details><summary>Why −centered / 40?</summary>
+# <details><summary>Why 2/5 and −1/16?</summary>
 #
-# An entry $c$ of `centered` moves the variance by $2c/5$, the variance 4 moves `rstd` $= v^{-1/2}$ by $-\frac12 v^{-3/2} = -\frac1{16}$, and together that is $-c/40$. For any row it is $-r^3c/D$, where $r$ is `rstd` and $c = \hat x/r$.
+# The variance is the mean of five squares, so an entry $c$ of `centered` moves it by $2c/5$. The variance moves $c\,v^{-1/2}$ by $-\frac12 c\,v^{-3/2}$, which is $-c/16$ at $v = 4$. In general these are $2c/D$ and $-\frac12 c\,r^3$, with $r$ for one over the root.
 #
 # </details>
 #
-# An arrow between one number and a row stands for five: from `rstd` five go out, and what comes back on them is added. The same goes for `mean`.
+# An arrow between one number and a row stands for five. The variance hands on to all five entries of `x_hat`, so what comes back on its five arrows is added: $-\frac1{16}(0 - 24 + 0 + 12 - 8) = 1\frac14$.
 #
-# `x_hat` gets `dy` times the gain: (0, 8, −5, 4, 8), which we call $h$. `rstd` gets the sum of $h$ times `centered`: $0 - 24 + 0 + 12 - 8 = -20$.
+# Centering takes the mean off. On the way back it does the same: an entry of `x` moves its own centered entry by 4/5 and every other by −1/5, so `dx` is `dcentered` less its mean.
 #
-# **Predict 0.5:** the first entry of `dy` is 0: the loss does not use the first output. What is the first entry of `dx`?
-# - [ ] 0, because nothing comes back from the first output :: That is so on the straight arrows. But the first input is in the mean and in rstd, too.
-# - [x] not 0 :: The first input moves the mean and rstd, and these move the four outputs that the loss does use.
-#
-# Fill in the three open boxes on the left.
+# The first entry of `dy` is 0, because the loss does not use the first output. Is the first entry of `dx` 0 as well? Write a guess down, then fill in the two open boxes on the left.
 
 
 # %% tags=["hide-input"]
 # Prepares the asserts of exercise 0.4.
 @check
-def check_on_paper(dcentered, dmean, dx):
+def check_on_paper(dcentered, dx):
     """Autograd walks the same arrows, and gets the same dx."""
     straight, curved = (
         numbers(row, "", 5) for row in ([0, 4, -2.5, 2, 4], [0.5, -1.5, 0, 1.5, -0.5])
     )
-    right, parts = straight + curved, {"what x_hat sends": straight, "what rstd sends": curved}
-    hint = "Add what comes on its two arrows, ½ dx_hat and −20 (−centered / 40)."
+    right = straight + curved
+    parts = {"what x_hat sends": straight, "what the variance sends": curved}
+    hint = "Add what comes on its two arrows, ½ dx_hat and 1¼ · 2/5 centered."
     agree("dcentered", numbers(dcentered, "dcentered", 5), right, hint, parts)
-    hint = "dcentered is right. Add it up: five arrows, with −1 at each."
-    agree("dmean", numbers(dmean, "dmean"), numbers(-7.5), hint)
-    hint = "dcentered and dmean are right. Add what comes on both arrows: at one stands 1/5."
-    parts = {"dcentered": right, "dmean": numbers(-7.5)}
+    hint = "dcentered is right. Take its mean, 1½, off each of its entries."
+    parts = {"dcentered": right, "(1, 1, 1, 1, 1)": torch.ones(5)}
     agree("dx", numbers(dx, "dx", 5), right - 1.5, hint, parts)
 
 
 # %% tags=["exercise"] id="ex-0-4"
-# Exercise 0.4 · ●●●○○ · 4 min
-# Three lines: dcentered = [five numbers], dmean = one number, dx = [five numbers]
+# Exercise 0.4 · ●●●○○ · 3 min
+# Two lines: dcentered = [five numbers], dx = [five numbers]
 ### BEGIN SOLUTION
 dcentered = [0.5, 2.5, -2.5, 3.5, 3.5]
-dmean = -7.5
 dx = [-1, 1, -4, 2, 2]
 ### END SOLUTION
-check_on_paper(dcentered, dmean, dx)
+check_on_paper(dcentered, dx)
 
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# The second entry of `dcentered` gets 8 · ½ from `x_hat`, and −20 · (3/40) from `rstd`. `dmean` gets −1 times each entry of `dcentered`. `x` gets `dcentered` and a fifth of `dmean`, the same fifth in each entry.
+# The second entry of `dcentered` gets 8 · ½ from `x_hat`, and 1¼ · 2/5 · (−3) from the variance.
 #
 # </details>
 
@@ -695,15 +709,17 @@ dy = torch.tensor([0.0, 4.0, 5.0, 4.0, 4.0])  # (D,)
 print(torch.autograd.grad(F.layer_norm(leaf, (5,), weight, bias), leaf, dy)[0])
 
 # %% [markdown]
-# Three paths lead from $\hat x$ back to $x$; a fourth, through `rstd` and `mean`, carries 0. With letters, where $r$ is `rstd`, they hold for any row:
+# The first entry is −1. Its own output does not count, but the first input is in the mean and in the variance, and these move the four outputs that do.
+#
+# Now for any row. What you added on paper came on three paths, and two of them are written in letters here, with $r$ for one over the root:
 #
 # | path | in letters | on our row |
 # |---|---|---|
 # | straight | $r\,h$ | 0, 4, −2½, 2, 4 |
-# | through `rstd` | $-r\,\hat x\;\mathrm{mean}(h\,\hat x)$ | ½, −1½, 0, 1½, −½ |
-# | through `mean` | $-r\;\mathrm{mean}(h)$ | −1½, −1½, −1½, −1½, −1½ |
+# | through the variance | ? | ½, −1½, 0, 1½, −½ |
+# | through the mean | $-r\;\mathrm{mean}(h)$ | −1½, −1½, −1½, −1½, −1½ |
 #
-# All three share a factor, so one line is enough.
+# The middle one is missing. On our row it looks like $\hat x$ itself, but that is an accident of the numbers: $h$ has to be in it, since it came through the variance. Your 1¼ says how.
 
 
 # %% tags=["hide-input"]
@@ -731,20 +747,21 @@ def check_layer_norm_dx(layer_norm_dx):
         more = parts | dys | {"mean(h · x_hat)": m(h * n)}
         more |= {f"weight · {name}": w * part for name, part in dys.items() if name != "dy"}
         parts |= {f"rstd · {name}": r * part for name, part in more.items()}
-        hint = "Compare it with the table above, term by term."
+        parts |= {"x_hat": n} if shape == (2, 3, 5) else {}  # of four rows it would be a sum
+        hint = "Compare it with the table above, path by path."
         if shape == (4, 7):
             hint = "At (2, 3, 5) it is right. Does a 5, or a number of axes, stand in the code?"
         agree("dx", dx, right_dx(*given), over(dx, right_dx, *given) or hint, parts)
 
 
 # %% tags=["exercise"] id="ex-0-5"
-# Exercise 0.5 · ●●○○○ · 2 min
+# Exercise 0.5 · ●●●○○ · 3 min
 def layer_norm_dx(dy, x_hat, rstd, weight):
     """Carry a gradient back from the output of LayerNorm to its input.
 
     Example: our row with dy = (0, 4, 5, 4, 4) gives (-1, 1, -4, 2, 2).
-    dy, x_hat: (..., D); rstd: (..., 1); weight: (D,), all left as they are. mean(h) is
-    h.mean(-1, keepdim=True). Returns dx: (..., D). No autograd.
+    dy, x_hat: (..., D), rstd, which is r: (..., 1), weight: (D,). Returns dx: (..., D).
+    Leave the inputs as they are, and use no autograd. mean(h) is h.mean(-1, keepdim=True).
     """
     ### BEGIN SOLUTION
     h = dy * weight  # (..., D)
@@ -757,6 +774,13 @@ def layer_norm_dx(dy, x_hat, rstd, weight):
 check_layer_norm_dx(layer_norm_dx)
 
 # %% [markdown]
+# <details><summary>Hint</summary>
+#
+# The variance gets the sum of $h$ times $-\frac12 c\,r^3$, and hands it on times $2c/D$, with $c = \hat x/r$. Multiply, and let what can cancel cancel: two factors $r$ do, and the sum over $D$ becomes a mean.
+#
+# </details>
+
+# %% [markdown]
 # Add up your `dx`: −1 + 1 − 4 + 2 + 2 = 0. Moving the whole row up does not change $y$, so the loss does not grow in that direction.
 #
 # **The entries of dx add up to 0.** Where they do not, dx is wrong.
@@ -764,7 +788,7 @@ check_layer_norm_dx(layer_norm_dx)
 # %% [markdown]
 # ## 0.6 Your layer in a Transformer
 #
-# A Transformer reads eight digits and is to write them in order, smallest first. In each block every position looks at all others (attention) and then computes by itself (the MLP). Before each of the two stands a norm; the folded cell has the code. The weights of a linear layer are drawn with the standard deviation $1/\sqrt{\text{inputs}}$.
+# A Transformer reads eight digits and is to write them in order, smallest first. In each block every position looks at all others (attention) and then computes by itself (the MLP). Before each of the two stands a norm. What they find is added to the **stream**, the numbers that run through all eight blocks. The weights of a linear layer are drawn with the standard deviation $1/\sqrt{\text{inputs}}$.
 
 
 # %% tags=["hide-input"]
@@ -806,22 +830,63 @@ def to_guess():
     return digits[:, :-1], digits[:, 1:]  # (B, T) each
 
 
-# %% tags=["nbval-ignore-output"]
-for norm in (nn.Identity, LayerNorm):  # yours
+# %% tags=["hide-input"]
+# Trains it to sort, and looks into its blocks.
+def sort_with(norm):
+    """Print what a Transformer with norm(D) sorts after 200 steps, and how its blocks began."""
     torch.manual_seed(0)
     net = Transformer(norm, blocks=8)
-    train(net, to_sort, steps=200, rate=3e-3)
     digits, target = to_sort()
+    stream, shares = "", ""
+    with torch.no_grad():
+        x = net.digit(digits) + net.position.weight  # (B, T, D)
+        for block in net.layers[:8]:
+            q, k, _ = block.qkv(block.norm1(x)).chunk(3, -1)  # (B, T, D) each
+            share = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1).amax(-1).mean()
+            x = block(x)
+            stream += f"{x.square().mean().sqrt():6.1f}"
+            shares += f"{share:6.2f}"
+    train(net, to_sort, steps=200, rate=3e-3)
     written = net(digits).argmax(-1)  # (B, T)
     right = (written == target).double().mean()
-    print(f"{norm.__name__:9} {digits[0].tolist()} -> {written[0].tolist()}  {right:.0%} right")
+    print(f"{digits[0].tolist()} -> {written[0].tolist()}  {right:.0%} right")
+    print(f"before training, blocks 1 to 8: stream {stream}")
+    print(f"         largest attention share {shares}")
+
+
+# %% tags=["nbval-ignore-output"]
+sort_with(LayerNorm)  # yours
 
 # %% [markdown]
-# With your layer the net sorts. Without it, it does not.
+# With your layer the net sorts. The second row says how much of its attention a position gives to the one that it looks at most: 1 would mean that it looks at nothing else.
+#
+# **Predict 0.3:** your layer has three steps. Without which one does this net no longer sort?
+# - [ ] centering :: Without it every row keeps its height, and the net can live with that.
+# - [x] the division :: Nothing holds the stream's size then, and each block adds to it.
+# - [ ] gain and bias :: At first they are 1 and 0, so leaving them out changes nothing before the first step.
+#
+# Now break it: put a `#` before one of the three lines, run, and give the line back before you take the next. Which of the two printed rows shows the damage before any training?
+
+
+# %% tags=["nbval-ignore-output"]
+class Broken(nn.LayerNorm):
+    def forward(self, x):
+        x = x - x.mean(-1, keepdim=True)
+        x = x / (x.var(-1, correction=0, keepdim=True) + self.eps).sqrt()
+        x = x * self.weight + self.bias
+        return x
+
+
+sort_with(Broken)
+
+# %% [markdown]
+# Without the division the stream grows from block to block, where the net of the opening faded, and in the last blocks every position looks at a single other one. Without one of the other steps both rows stay almost as they were. The same step heals both nets, because it gives a row ordinary size whether it came too small or too large.
+#
+# **What keeps this Transformer alive is the division.**
 #
 # <details><summary>How sure is that, and is a norm always needed?</summary>
 #
-# Of 1,000 fresh rows, with LayerNorm {sorters[LayerNorm, wide].right:range} of the digits are right, without it {sorters[none, wide].right:range}.
+# Without centering {stripped[centering].right:range} of the digits of 1,000 fresh rows are right, without the division {stripped[division].right:range}, without gain and bias {stripped[gain and bias].right:range}; the share in the last block is {stripped[division].share:range} without the division, and {stripped[centering].share:range} without centering. {stripped:again} With all of LayerNorm {sorters[LayerNorm, wide].right:range} are right, without any norm {sorters[none, wide].right:range}.
 #
 # It depends on the first weights. With those that PyTorch draws, which are smaller, the median net gets {sorters[none, PyTorch's].right:median .1f} right without any norm, and {sorters[LayerNorm, PyTorch's].right:median .1f} with LayerNorm. So a norm is not always needed. It spares you a choice that can go wrong. {sorters:again}
 #
@@ -861,10 +926,7 @@ for norm in (nn.LayerNorm, Suspect):
     print(f"{norm.__name__:9} loss {train(net, to_guess, steps=200, rate=3e-3):.2f}")
 
 # %% [markdown]
-# **Predict 0.6:** how does the net with the suspect come below 2.3?
-# - [ ] It has learned the digits by heart. :: Every step draws new digits, and this loss was measured on some that it had never seen.
-# - [x] Positions get to know of digits that come after them. :: The mask of the attention is right, so the knowledge comes through the norm.
-# - [ ] It is trained better: its norm lets more gradient through. :: No training beats chance on random digits, if only the digits before are known.
+# Yet the net with the suspect comes below it, on digits that it had never seen. So it knows of digits that come later, and since the mask of the attention is right, it knows them through its norm.
 #
 # So find an input on which the suspect and LayerNorm differ. What does the Transformer hand to a norm that the test above did not?
 
@@ -924,5 +986,7 @@ check_suspect(probe, axis)
 # - $dx = r\,\bigl(h-\mathrm{mean}(h)-\hat x\;\mathrm{mean}(h\,\hat x)\bigr)$ with $h = dy\,\gamma$, and its entries add up to 0.
 #
 # **You can stop here:** close the notebook, write both lines from memory, and put (4, 0, 3, 6, 2) in.
+#
+# **On your own:** put your `normalize` and your `LayerNorm` into a file `my_norm.py`, import it in a notebook of yours, and let it replace `nn.LayerNorm` in a net that you know. Then make it lighter: which of its steps can that net do without?
 #
 # Your layer can now bring a dead net to life; it still cannot say which first weights would have needed no norm: [lesson 1](01_why_normalize.ipynb). In [lesson 15](15_in_the_wild.ipynb) it runs a net that Google ships.

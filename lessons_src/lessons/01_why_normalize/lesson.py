@@ -1,27 +1,12 @@
 # %% [markdown]
 # # 1 · Why normalize?
 #
-# ```
-# input               layer 1             layer 3             layer 6             layer 10
-#     ▒▒████          ▒▒  ▒▒██░░▒▒          ░░      ░░
-#   ▒▒██▒▒██░░        ▒▒      ▒▒  ██▒▒              ░░
-#   ░░  ████                  ░░  ▒▒            ░░  ░░
-#     ░░██▓▓            ▒▒  ░░▒▒██        ░░▒▒    ░░  ▒▒
-#         ████              ▓▓  ░░▓▓                    ▒▒          ░░
-#           ▓▓▒▒      ▒▒      ░░            ░░░░
-#     ▒▒░░▒▒██▓▓            ▓▓    ░░██    ░░      ░░                      ░░
-#     ▒▒████▓▓            ░░  ▒▒░░░░        ░░          ▒▒
-# ```
-#
-# A handwritten 3 on its way through a deep net that has not learned anything yet: ten layers, and it is gone.
+# A net of two layers learns to read handwritten digits, 1,297 small images. Will a net of twenty layers read more of them, or fewer? Guessing reads 10 %.
 
 # %% [markdown] tags=["no-site"]
 # 1. **Run** each cell with Shift+Enter, in order, folded ones too.
 # 2. **Predict:** run the cell below a question, and click the answer that you expect, *before* you read on.
 # 3. **Build:** replace `raise check.YourTurn(...)` by your code and run the check below it.
-
-# %% [markdown]
-# A net of two layers learns to read such digits, 1,297 small images. Will a net of twenty layers read more, or fewer? Guessing reads 10 %.
 
 # %%
 import torch
@@ -75,7 +60,7 @@ for depth in (2, 20):
 #
 # This lesson finds out why, and heals the deep net twice.
 #
-# *About 59 min, in two sittings of 32 and 27.* **You'll be able to**
+# *About 60 min, in two sittings of 32 and 28.* **You'll be able to**
 # - derive on paper which first weights keep a signal alive in a deep ReLU net;
 # - predict from them whether signal and gradient die, live or explode;
 # - standardize a vector, and say what a net no longer depends on then.
@@ -228,22 +213,34 @@ for name, std in {"PyTorch's own": (3 * 64) ** -0.5, "yours": two_weights["std"]
     print(f"{name:13} scale {std * 64**0.5:.2f}: the signal {fate(std, 64, depth=20)}")
 
 # %% [markdown]
-# So give them your standard deviation, and the same three epochs.
+# So give them your standard deviation, and the same three epochs. PyTorch draws biases as well, so there are two levers: `std` of the weights, and a factor of the biases. `None` leaves what PyTorch drew.
+
+
+# %% tags=["hide-input"]
+# Trains twenty layers with two levers.
+def heal(std, biases):
+    """Print what twenty layers read; std of their first weights, biases: a factor."""
+    torch.manual_seed(0)
+    net = plain(20)
+    for layer in net[:-1:2]:  # every Linear but the last
+        if std is not None:
+            nn.init.normal_(layer.weight, std=std)
+        if biases is not None:
+            layer.bias.data *= biases
+    print(f"20 layers read {train(net):.0f} % of the test digits")
+
 
 # %% tags=["nbval-ignore-output"]
-torch.manual_seed(0)
-healed = plain(20)
-for layer in healed[:-1:2]:  # every Linear but the last
-    nn.init.normal_(layer.weight, std=two_weights["std"])
-    nn.init.zeros_(layer.bias)
-print(f"20 layers, your weights: {train(healed):.0f} % of the test digits")
+heal(std=two_weights["std"], biases=0)
 
 # %% [markdown]
-# The deep net learns. Only its start has changed: larger first weights, and biases of 0. ([Lesson 9](09_cnn.ipynb) takes the two apart.)
+# The deep net learns, and nothing but its start has changed.
 #
-# <details><summary>How sure is that?</summary>
+# **Find out:** which of the two levers did it, or does it take both? Write a guess down, then put `None` for one, and for the other.
 #
-# From these weights twenty layers read {deep_start[Kaiming's, *].reads:mean} on average, the worst {deep_start[Kaiming's, *].reads:min}; from PyTorch's own {deep_start[PyTorch's, *].reads:mean}, the best {deep_start[PyTorch's, *].reads:max}. {deep_start:again}
+# <details><summary>What there is to find</summary>
+#
+# The weights did it. With your weights and PyTorch's biases twenty layers read {deep_start[larger weights, *].reads:mean} on average, with both levers {deep_start[Kaiming's, *].reads:mean}, and the worst of all these runs reads {deep_start[larger weights, *].reads:min} and {deep_start[Kaiming's, *].reads:min}. Biases of 0 alone change nothing: at most {deep_start[no biases, *].reads:max}, as with all that PyTorch drew, {deep_start[PyTorch's, *].reads:max}. {deep_start:again}
 #
 # </details>
 #
@@ -264,7 +261,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit import check, data, explore, show
+from lessonkit import check, data, explore, plot, show
 
 digits = data.digits_split(0)
 x_train, x_test = digits.x_train.flatten(1), digits.x_test.flatten(1)  # (N, 64) pixels
@@ -343,8 +340,37 @@ net = plain(20).double()
 last = net[:-1](x_test.double())  # (500, 64) what the last layer gets
 print(f"rms {rms(last):.2f}, of each digit less their mean {rms(last - last.mean(0)):.0e}")
 
+
+# %% tags=["hide-input"]
+# Draws what some layers hand on.
+def draw(axes):
+    h = x_test[:16].double()  # (16, 64)
+    for at, layer in enumerate(net[:-1], 1):
+        h = layer(h).detach()
+        if at in depths:
+            ax = axes[list(depths).index(at)]
+            ax.imshow(h, cmap="Blues", vmin=0, vmax=h.max(), aspect="auto")
+            ax.set_title(f"after layer {depths[at]}", loc="left", fontsize=12)
+            ax.set_xlabel("64 units")
+            ax.set_xticks([])
+            ax.set_yticks([])
+            ax.grid(visible=False)
+
+
+depths = {2: 1, 6: 3, 40: 20}  # {place in the net: layer}
+plot.figure(
+    draw,
+    ncols=3,
+    size=(7.4, 2.9),
+    title="After twenty layers all digits look the same",
+    caption="Sixteen digits, a row each. White is 0, the darkest blue each panel's largest.",
+    alt="Three panels of 16 rows, one for each digit, and 64 columns. After layer 1 no two "
+    "rows are alike. After layer 3 vertical stripes appear under what differs. After layer 20 "
+    "there are stripes only: each column has one color from top to bottom.",
+)
+
 # %% [markdown]
-# So the last layer can only guess: what it gets hardly depends on the digit.
+# Where all rows look alike, digits cannot be told apart. So the last layer can only guess.
 
 # %% [markdown]
 # ## 1.5 Standardize
@@ -358,9 +384,7 @@ five = torch.tensor([0.0, 0.0, 0.0, 0.0, 10.0])  # (D,) = (5,)
 show("F.layer_norm", F.layer_norm(five, (5,)), 1)
 
 # %% [markdown]
-# The mean is 2, the distances from it are −2, −2, −2, −2 and 8, and their squares have the mean 16, so $\sigma = 4$. In letters:
-#
-# $$\hat x_i = \frac{x_i - \mu}{\sigma} \qquad \mu = \frac1D\sum_i x_i \qquad \sigma = \sqrt{\frac1D\sum_i (x_i-\mu)^2}$$
+# The mean is 2, the distances from it are −2, −2, −2, −2 and 8, and their squares have the mean 16, so $\sigma = 4$.
 
 
 # %% tags=["exercise"] id="ex-1-3"
@@ -369,8 +393,7 @@ def standardize(x):
     """Subtract the mean of a vector and divide by its standard deviation.
 
     Example: 0, 0, 0, 0, 10 becomes -0.5, -0.5, -0.5, -0.5, 2.
-    x: (D,) float tensor with at least two different numbers, also around 100. Returns a tensor
-    (D,) with mean 0 and rms 1. Gradients flow through all of it, so no .item().
+    x: (D,) float tensor with at least two different numbers. Returns a tensor (D,).
     Divide the sum of the squares by D, not by D - 1 as torch.std does unless you say
     correction=0. No eps yet, and no F.layer_norm: write its steps.
     """
@@ -384,6 +407,12 @@ def standardize(x):
 check.standardize(standardize)
 
 # %% [markdown]
+# <details><summary>What it is tried on</summary>
+#
+# Vectors of 2 to 1,100 numbers, also around 100 and of tiny spread, in two number types. Gradients have to flow through all of it, so no `.item()`, and `torch.vmap` maps it over rows, so no `if` on a value.
+#
+# </details>
+#
 # <details><summary>Hint</summary>
 #
 # Two lines, as in the sum by hand: first the distances from the mean; then divide them by the root of the mean of their squares.
@@ -503,28 +532,33 @@ def twenty(scale, norm):
 
 
 # %% tags=["nbval-ignore-output"]
-print("weight scale     without   with standardize")
-for scale in (0.58, 1.41, 3.0):
-    reads = []
-    for norm in (nn.Identity, Standardize):
-        torch.manual_seed(0)  # the same first weights
-        reads.append(f"{train(twenty(scale, norm)):5.0f} %")
-    print(f"{scale:12} {reads[0]:>11} {reads[1]:>11}")
+scale, rate = 0.58, 0.001  # two levers; 0.58 is PyTorch's own scale
+for norm in (nn.Identity, Standardize):
+    torch.manual_seed(0)  # the same first weights
+    print(f"{norm.__name__:11} reads {train(twenty(scale, norm), rate):.0f} %")
 
 # %% [markdown]
-# At 0.58, PyTorch's own scale, the net without a norm guesses, and with your function it reads. It is healed a second time, and nobody had to know a good scale. At 1.41 there is nothing to heal.
+# Without a norm (`Identity`) the net guesses. Your function heals it, and nobody had to know a good scale.
 #
-# **A norm forgives a wrong weight scale, within limits.**
+# **Find out:** for which scales is that so? Write down a guess for 0.2, 1.41 and 3, then try them. Where your function does not help, turn the rate as well.
 #
-# <details><summary>How sure is that?</summary>
+# <details><summary>What there is to find</summary>
 #
-# Means, without and with: {forgiven[0.58, none, *].reads:mean} and {forgiven[0.58, standardize, *].reads:mean} at 0.58, {forgiven[1.41, none, *].reads:mean} and {forgiven[1.41, standardize, *].reads:mean} at 1.41, {forgiven[3.0, none, *].reads:mean} and {forgiven[3.0, standardize, *].reads:mean} at 3. Single runs scatter: with the norm at 0.58 from {forgiven[0.58, standardize, *].reads:min} to {forgiven[0.58, standardize, *].reads:max}. At 0.2 both guess: the signal does not depend on the scale, but a step of training changes small weights more than large ones ([lesson 8](08_geometry.ipynb)). With smaller steps the norm helps there, too: {small_weights[0.001, *].reads:mean} at the rate 0.001, {small_weights[0.0003, *].reads:mean} at 0.0003. {forgiven:again} {small_weights:again}
+# Means, without and with: {forgiven[0.58, none, *].reads:mean} and {forgiven[0.58, standardize, *].reads:mean} at 0.58, {forgiven[1.41, none, *].reads:mean} and {forgiven[1.41, standardize, *].reads:mean} at 1.41, where there is nothing to heal, {forgiven[3.0, none, *].reads:mean} and {forgiven[3.0, standardize, *].reads:mean} at 3. Single runs scatter: with the norm at 0.58 from {forgiven[0.58, standardize, *].reads:min} to {forgiven[0.58, standardize, *].reads:max}. {forgiven:again}
+#
+# At 0.2 both guess: the signal does not depend on the scale, but a step of training changes small weights more than large ones ([lesson 8](08_geometry.ipynb)). With smaller steps the norm helps there, too: {small_weights[0.001, *].reads:mean} at the rate 0.001, {small_weights[0.0003, *].reads:mean} at 0.0003. {small_weights:again}
 #
 # </details>
 #
+# **A norm forgives a wrong weight scale, within limits.**
+#
 # ## 1.7 The story that everybody tells
 #
-# Why do norms help in general? Batch Normalization was introduced against **internal covariate shift**: while a layer learns, the layers before it change its input, and a norm was to hold that still. But Santurkar et al. (2018) put noise of changing mean and scale after each BatchNorm, and the net trained about as well ([lesson 6](06_batchnorm.ipynb#Why-does-BatchNorm-help)).
+# <details><summary>Internal covariate shift, and a control</summary>
+#
+# Batch Normalization was introduced against **internal covariate shift**: while a layer learns, the layers before it change its input, and a norm was to hold that still. But Santurkar et al. (2018) put noise of changing mean and scale after each BatchNorm, and the net trained about as well ([lesson 6](06_batchnorm.ipynb#Why-does-BatchNorm-help)).
+#
+# </details>
 #
 # That standardizing makes a signal independent of the weights' scale is **proved**. That our net learns from bad weights thanks to it was **measured**. Why norms help in general is **argued about**.
 #
@@ -539,7 +573,7 @@ for scale in (0.58, 1.41, 3.0):
 #
 # ## On your own
 #
-# Which weight scale keeps the signal where no ReLU follows, and which where $|z|$ stands in its place?
+# Write `start(net)`, which draws all first weights of a ReLU net by your rule, and sets the biases to 0. Try it on widths 64, 256, 16, 256, 10, and keep it as `work/mine/start.py` for your next net. What must it know of a layer that no ReLU follows?
 #
 # Your layer can now bring a deep net to life whose first weights are too small; it still cannot take a batch of rows by itself: [lesson 2](02_statistics.ipynb).
 #
