@@ -238,7 +238,7 @@
 # | types of input and parameters mix freely | On a CPU half-precision input may meet float32 parameters, and nothing else mixes | [4, Deeper](04_affine_and_module.ipynb#Types-that-may-meet) |
 # | with LayerNorm the rest of the batch does not matter, bit for bit | On a CPU the norm is batch-invariant bit for bit; the matrix product beside it need not be | [6, Deeper](06_batchnorm.ipynb#Bit-for-bit) |
 # | a band in a figure speaks for itself | A few runs show large differences only: say how many, paired or not, and what varies | [9.4](09_cnn.ipynb#9.4-Let-the-other-side-win) |
-# | one seed at the top makes every later cell repeatable | One seed at the top does not fix later draws | [2, Deeper](02_statistics.ipynb#A-published-notebook,-read-with-care) |
+# | one seed at the top makes every later cell repeatable | One seed at the top does not fix later draws | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | activations shoot up because of sharp minima | Activations shoot up with the weight scale, already before training | [1.3](01_why_normalize.ipynb#1.3-Why-1.4?) |
 # | PyTorch's LayerNorm is out of reach, deep in generated code | PyTorch ships a readable reference of its LayerNorm | [4, Deeper](04_affine_and_module.ipynb#The-source-on-your-disk) |
 # | a layer that is called LayerNorm takes its mean over the features | The name says nothing of the axis: ask with one changed number | [15.2](15_in_the_wild.ipynb#15.2-Over-which-axis) |
