@@ -135,7 +135,7 @@ export function panel({ width, tall, limit, D, ticks, left, name, free = Infinit
   const bars = (values, look, half = 13) => values.map((v, i) => rect(...bar(v, i, half), look)).join("");
   const mark = (v, i, half, look) => (Number.isFinite(v) ? line(x(i) - half, y(v), x(i) + half, y(v), look) : "");
   const marks = (values, half, look) => values.map((v, i) => mark(v, i, half, look)).join("");
-  const named = text(left - 8, -8, name, { "text-anchor": "end", "font-style": "italic", "font-weight": 650 });
+  const named = text(left, -8, name, { "text-anchor": "middle", "font-style": "italic", "font-weight": 650 });
   return { x, y, grid: named + ticks.map(tick).join(""), bars, marks };
 }
 
@@ -171,7 +171,10 @@ const STYLE = `
   * { box-sizing: border-box; }
   :focus-visible, .track label:has(:focus-visible) { outline: 2px solid var(--accent); outline-offset: 2px; }
   .whole { display: grid; gap: 8px 28px; }
-  @container (min-width: 640px) {
+  @container (min-width: 520px) and (max-width: 759px) {
+    .set { display: grid; grid-template-columns: 1fr 1fr; gap: 0 28px; align-items: end; }
+  }
+  @container (min-width: 760px) {
     .whole { grid-template: "show say" auto "show set" 1fr / minmax(0, 1fr) var(--side, 280px); }
     .show { grid-area: show; }
   }
@@ -369,16 +372,14 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
         }
       };
     });
-    for (const button of all("[data-act]")) {
-      const { act } = button.dataset;
-      on(button, "click", () => {
-        stop();
-        if (act === "reset") change(first);
-        acts[act]?.();
-        request();
-      });
+    function press(act) {
+      stop();
+      if (act === "reset") change(first);
+      acts[act]?.();
+      request();
     }
-    on(stage, "dblclick", () => find("[data-act=reset]")?.click());
+    for (const button of all("[data-act]")) on(button, "click", () => press(button.dataset.act));
+    on(stage, "dblclick", () => press("reset"));
     // The sliders of a table or of a picture are one Tab stop: left and right change one, up and down go to the next.
     const sliders = all(":is(table, .stage) [type=range]");
     sliders.forEach((slider, i) => {
