@@ -190,7 +190,7 @@ function drawing(state, width, values, at = state.cell, share = 1) {
   const all = indexes(Object.values(shape));
   const valueOf = Object.fromEntries(all.map((index, i) => [index, values[i]]));
   const [dx, dy, down, gap] = (tensor === "BTC" ? [48, 13, 44, 44] : [18, 7, 26, 30]).map(
-    (v) => v * Math.min(1, (width - LEFT - 2) / 450),
+    (v) => v * Math.min(1.3, (width - LEFT - 2) / 450),
   );
   const pitch = [wide * dx + gap, tall * down + wide * dy + Math.max(24, 0.7 * gap)];
   const size = clamp(0.62 * dx, 10, 15);

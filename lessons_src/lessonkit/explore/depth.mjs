@@ -190,7 +190,7 @@ export function still(changes = {}) {
 
 const STYLE = `
 .stage { cursor: ew-resize; }
-.say { min-height: 7.3em; }
+--say: 7.3em;
 @container (max-width: 639px) { .say { order: 1; min-height: 0; } }`;
 
 const NORMS = Object.entries({ none: "none", before: "before ReLU", after: "after ReLU" });
