@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 
-import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
@@ -255,29 +254,45 @@ def layouts():
 
 @needs_node
 def test_block_shares_means_and_prints_a_line_as_torch_does():
-    """The mean of the numbers that a cell shares its mean with, for each cell, is what the printed line gives."""
-    cases = list(layouts())
+    """The means of the numbers that share one are what the printed line gives."""
+    cases, values, means = list(layouts()), [], []
     lines = node("block", "code", [[state] for _, state in cases])
     arguments = [[shape, state["over"], state["groups"]] for shape, state in cases]
-    for case, line, counts in zip(arguments, lines, node("block", "reduced", arguments), strict=True):
+    for (_, state), case, line, counts in zip(
+        cases, arguments, lines, node("block", "reduced", arguments), strict=True
+    ):
         x = draw(2, *case[0].values())
         expected = eval(line, {"x": x})
         assert str(tuple(expected.shape)) == line.partition("# ")[2]
         assert (counts["means"], counts["entries"]) == (expected.numel(), x.numel() // expected.numel())
-        means, indices = torch.zeros(counts["kept"], dtype=torch.float64), list(np.ndindex(*x.shape))
-        for index, place in zip(indices, node("block", "meanOf", [[index, *case] for index in indices]), strict=True):
-            means[tuple(place)] += x[index].square() / counts["entries"]
-        close(means.flatten().tolist(), expected.flatten())
+        values.append([x.flatten().tolist(), state])
+        means.append(expected.flatten())
+    for result, expected in zip(node("block", "normalize", values), means, strict=True):
+        close([*result["means"].values()], expected)
 
 
 @needs_node
-def test_block_names_the_norms_that_torch_calls_so():
-    states = [state | {"squares": False} for _, state in layouts()]
-    names = node("block", "nameOf", [[state] for state in states])
-    named = [f"{name} {''.join(of['over'])} {of['groups']}" for of, name in zip(states, names, strict=True) if name]
-    sentences = ["LayerNorm C 1", "InstanceNorm T 1", "BatchNorm BT 1", "GroupNorm TC 2"]
-    images = ["LayerNorm CHW 1", "InstanceNorm HW 1", "BatchNorm BHW 1", "GroupNorm CHW 2"]
-    assert sorted(named) == sorted(sentences + images)
+def test_block_names_the_norms_that_torch_calls_so_and_finds_their_results():
+    cases = [(shape, state | {"squares": squares}) for shape, state in layouts() for squares in (False, True)]
+    names = node("block", "nameOf", [[state] for _, state in cases])
+    named = [(name, *case) for name, case in zip(names, cases, strict=True) if name]
+    assert len(named) == 10
+    xs = [draw(3, *shape.values()) for _, shape, _ in named]
+    results = node(
+        "block", "normalize", [[x.flatten().tolist(), state] for x, (*_, state) in zip(xs, named, strict=True)]
+    )
+    for (name, shape, _), x, result in zip(named, xs, results, strict=True):
+        own = x.shape[-1:] if "T" in shape else x.shape[1:]
+        first = x.mT if "T" in shape else x  # C stands second in torch's norms of images
+        norms = {
+            "LayerNorm": F.layer_norm(x, own),
+            "RMSNorm": x * (x.square().mean([*range(-len(own), 0)], keepdim=True) + 1e-5).rsqrt(),
+            "BatchNorm": F.batch_norm(first, None, None, training=True),
+            "InstanceNorm": F.instance_norm(first),
+            "GroupNorm": F.group_norm(first, 2),
+        }
+        expected = norms[name]()
+        close(result["results"], (expected.mT if expected.shape != x.shape else expected).flatten())
 
 
 @needs_node

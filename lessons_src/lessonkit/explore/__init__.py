@@ -142,7 +142,7 @@ def block(
     squares=False,
     cell=None,
 ):
-    """Point at a number of a tensor and see which others share its mean, for any axes and for each norm.
+    """Click a number of a tensor and see which others share its mean, for any axes and for each norm.
 
     tensor: "BTC" for sentences (2, 3, 4) or "BCHW" for images (2, 4, 3, 5). over: the axes that the mean runs over;
     groups: into which C is cut first. squares: the mean of the squares, as in RMSNorm. cell: an index.

@@ -132,6 +132,7 @@ function pathway(path, shown, { middle, slot, boxes }, limits) {
   const look = (width) => ({ stroke: color, ...(on ? { "stroke-width": width } : cut) });
   const hit = { fill: "none", stroke: "transparent", "stroke-width": 11 }; // a finger meets no thin line
   const words = { "text-anchor": "middle", "font-size": width < 54 ? 11 : 12 };
+  const squeezed = 0.56 * letters() * path.length > width && { textLength: width - 6, lengthAdjust: "spacingAndGlyphs" };
   const value = `${path === "straight" ? "× " : ""}${fmt(shown.shared[path])}`;
   return [
     ...ways.map(([d, amount]) => tag("path", { d, fill: "none", opacity: 0.6, ...look(thick(amount)) })),
@@ -139,7 +140,7 @@ function pathway(path, shown, { middle, slot, boxes }, limits) {
     tag("path", { ...hit, d: ways.map(([d]) => d).join(""), "data-path": path }),
     path === "straight" ? line(left + width, BOX.middle, middle(0), BOX.middle, { opacity: 0.6, ...look(1) }) : "",
     rect(left, BOX.top, width, BOX.height, { rx: 7, fill: color, "fill-opacity": on ? 0.16 : 0, ...look(2) }),
-    text(center, BOX.middle - 3, path, words),
+    text(center, BOX.middle - 3, path, { ...words, ...squeezed }),
     text(center, BOX.middle + 0.75 * letters() + 3, on ? value : "cut", { ...words, "font-weight": 650 }),
   ].join("");
 }

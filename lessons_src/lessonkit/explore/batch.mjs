@@ -167,7 +167,7 @@ tr > :first-child { width: ${LABELS}px; font-size: 12px; }
 .grip-dot { cursor: ns-resize; touch-action: none; }
 [data-key=batch] > * { color: color-mix(in srgb, currentColor 40%, #d55e00); }
 [data-key=layer] > * { color: var(--accent); }
-.say { min-height: 8.8em; }
+--say: 8.8em;
 button { flex-basis: 40%; }`;
 
 const ROWS = [

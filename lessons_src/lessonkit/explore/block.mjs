@@ -1,7 +1,9 @@
-// Who shares my mean? Point at a number of a tensor, and all that share its statistics light up.
+// Who shares my mean? Click a number of a tensor, and all that share its statistics turn blue and fly into their mean.
 
+// prettier-ignore
 import {
-  ACCENT, INK, choice, explorable, file, label, letters, mean, moved, points, radios, tag, text, upTo,
+  ACCENT, INK, choice, circle, clamp, explorable, file, fmt, label, layerNorm, lerp, letters, mean, moved, points, radios,
+  smooth, tag, text, uniform, upTo,
 } from "./host.mjs";
 
 export const start = { tensor: "BTC", over: ["C"], groups: 1, squares: false, cell: [0, 1, 2] };
@@ -32,6 +34,30 @@ export function meanOf(index, shape, over, groups) {
 
 export function indexes(sizes) {
   return sizes.reduce((all, size) => all.flatMap((index) => upTo(size).map((i) => [...index, i])), [[]]);
+}
+
+/** The numbers that a tensor begins with, from 0 to 9, in order. */
+function numbers(tensor) {
+  const next = uniform(1);
+  return indexes(Object.values(SHAPES[tensor])).map(() => Math.floor(10 * next()));
+}
+
+/**
+ * A tensor's values, in order, and what a state makes of them. Returns {means: {index of a mean: it, or the mean of the
+ * squares}, results: each value less its mean, over its σ, or over the root of its mean square}.
+ */
+export function normalize(values, { tensor, over, groups, squares }) {
+  const shape = SHAPES[tensor];
+  const places = indexes(Object.values(shape)).map((index) => meanOf(index, shape, over, groups).join());
+  const shared = {};
+  places.forEach((place, i) => (shared[place] ??= []).push(values[i]));
+  const [means, results] = [{}, []];
+  for (const [place, row] of Object.entries(shared)) {
+    means[place] = mean(squares ? row.map((v) => v * v) : row);
+    const hat = squares ? row.map((v) => v / Math.sqrt(means[place] + 1e-5)) : layerNorm(row).hat;
+    places.forEach((other, i) => other === place && (results[i] = hat.shift()));
+  }
+  return { means, results };
 }
 
 // ---- Norms and words ----
@@ -81,6 +107,13 @@ export function code({ tensor, over, groups, squares }) {
   return `x${split}${squares ? ".square()" : ""}.mean(${dims.length > 1 ? tuple(dims) : dims}, keepdim=True)\n# ${tuple(kept)}`;
 }
 
+/** What became of the chosen number's result. change: {own: whether it was itself changed, from, to, before: its result}. */
+function outcome({ own, from, to, before }, result) {
+  const what = own ? "The chosen number" : "A neighbor";
+  const then = Math.abs(result - before) < 1e-9 ? `stands still at ${fmt(result)}` : `moves from ${fmt(before)} to ${fmt(result)}`;
+  return `${what} went from ${from} to ${to}: ${own ? "its" : "the chosen number’s"} result ${then}.`;
+}
+
 function sentence(state) {
   const shape = SHAPES[state.tensor];
   const { means, entries } = reduced(shape, state.over, state.groups);
@@ -101,35 +134,48 @@ function sentence(state) {
 const LEFT = 64; // pixels, for the words beside the sheets
 const polygon = (corners, more) => tag("polygon", { points: points(corners), ...more });
 
+const centered = (x, y, words, more) =>
+  words === "" ? "" : text(x, y + 0.36 * letters(more?.["font-size"]), words, { "text-anchor": "middle", ...more });
 const padded = (sizes, first) => [...Array(4 - sizes.length).fill(first), ...sizes];
 
 /**
  * A tensor as standing sheets. The last axis runs to the right (and away), the one before it down; the one before that
  * puts sheets side by side, and a fourth puts rows of sheets below each other.
- * paint(index): attributes of a cell. right, down: the sides of a cell; pitch: from one sheet to the next.
- * Returns {inside, corners: [[row, place, x, y] of each sheet's upper left one]}.
+ * paint(index): attributes of a cell; words(index): what stands in it. right, down: the sides of a cell; pitch: from one
+ * sheet to the next. Returns {inside, corners: [[row, place, x, y] of each sheet's upper left one], cellAt(index): the
+ * corners of a cell, middle(index)}.
  */
-function sheets(sizes, { left, top, right, down, pitch }, paint) {
+function sheets(sizes, { left, top, right, down, pitch, size }, paint, words) {
   const [rows, across, tall, wide] = padded(sizes, 1);
   const [dx, dy] = right;
   const inside = [];
   const corners = [];
+  const from = (row, place) => [left + place * pitch[0], top + row * pitch[1] + wide * dy];
+  function cellAt(index) {
+    const [row, place, i, j] = padded(index, 0);
+    const [x, y] = from(row, place);
+    return [[0, 0], [0, 1], [1, 1], [1, 0]].map(([k, l]) => [x + (j + l) * dx, y + (i + k) * down - (j + l) * dy]); // prettier-ignore
+  }
+  const middle = (index) => lerp(cellAt(index)[0], cellAt(index)[2], 0.5);
   for (const [row, place] of indexes([rows, across])) {
-    const [x, y] = [left + place * pitch[0], top + row * pitch[1] + wide * dy];
+    const [x, y] = from(row, place);
     const at = (i, j, back = 0) => [x + j * dx - 0.16 * dx * back, y + i * down - j * dy - 0.3 * dy * back];
     corners.push([row, place, x, y - wide * dy]);
     inside.push(polygon([at(0, 0), at(0, 0, 1), at(tall, 0, 1), at(tall, 0)], { fill: INK, opacity: 0.34 }));
     inside.push(polygon([at(0, 0), at(0, 0, 1), at(0, wide, 1), at(0, wide)], { fill: INK, opacity: 0.2 }));
     for (const [i, j] of indexes([tall, wide])) {
       const index = [row, place, i, j].slice(4 - sizes.length);
-      inside.push(polygon([at(i, j), at(i, j + 1), at(i + 1, j + 1), at(i + 1, j)], paint(index)));
+      inside.push(polygon(cellAt(index), paint(index)), centered(...middle(index), words(index), { "font-size": size }));
     }
   }
-  return { inside: inside.join(""), corners };
+  return { inside: inside.join(""), corners, cellAt, middle };
 }
 
-/** The block, and below it the block of its means, each under what it is the mean of. Returns {inside, height}. */
-function drawing(state, width) {
+/**
+ * The block, and below it the block of its means, each under what it is the mean of. Returns {inside, height}.
+ * values: the numbers in the cells. at: the cell that keys and hands change. share: how far the blue numbers have flown.
+ */
+function drawing(state, width, values, at = state.cell, share = 1) {
   const { tensor, over, groups, cell } = state;
   const shape = SHAPES[tensor];
   const [rows, across, tall, wide] = padded(Object.values(shape), 1);
@@ -139,16 +185,21 @@ function drawing(state, width) {
     const shade = mean.reduce((sum, i) => sum + i, 0) % 2 ? 0.26 : 0.1; // neighbors take turns
     const lit = mean.join() === mine;
     const edge = { stroke: INK, "stroke-width": 0.6, "stroke-opacity": 0.75 };
-    return { fill: lit ? ACCENT : INK, "fill-opacity": lit ? 0.85 : shade, ...edge };
+    return { fill: lit ? ACCENT : INK, "fill-opacity": lit ? 0.6 : shade, ...edge };
   };
+  const all = indexes(Object.values(shape));
+  const valueOf = Object.fromEntries(all.map((index, i) => [index, values[i]]));
   const [dx, dy, down, gap] = (tensor === "BTC" ? [48, 13, 44, 44] : [18, 7, 26, 30]).map(
-    (v) => v * Math.min(1, (width - LEFT - 2) / 450),
+    (v) => v * Math.min(1.3, (width - LEFT - 2) / 450),
   );
   const pitch = [wide * dx + gap, tall * down + wide * dy + Math.max(24, 0.7 * gap)];
-  const block = sheets(Object.values(shape), { left: LEFT, top: 22, right: [dx, dy], down, pitch }, (index) => ({
-    ...paint(meanOf(index, shape, over, groups)),
-    "data-cell": index,
-  }));
+  const size = clamp(0.62 * dx, 10, 15);
+  const block = sheets(
+    Object.values(shape),
+    { left: LEFT, top: 22, right: [dx, dy], down, pitch, size },
+    (index) => ({ ...paint(meanOf(index, shape, over, groups)), "data-cell": index }),
+    (index) => valueOf[index],
+  );
 
   const [last, before, sheet] = Object.keys(shape).reverse();
   const words = [];
@@ -163,31 +214,44 @@ function drawing(state, width) {
   words.push(label(LEFT - 13, side, `${before} = ${shape[before]}`, "end"));
   words.push(text(LEFT + (wide * dx) / 2, 24 + letters() + wide * dy + tall * down, `${last} = ${shape[last]}`, { opacity: 0.72 }));
 
-  // The cell that is pointed at: its corner, and a frame around it.
-  const [row, place, i, j] = padded(cell, 0);
-  const [x, y] = [LEFT + place * pitch[0] + j * dx, 22 + row * pitch[1] + wide * dy + i * down - j * dy];
-  const corners = [[x, y], [x + dx, y - dy], [x + dx, y - dy + down], [x, y + down]]; // prettier-ignore
-  const thick = { fill: "none", stroke: INK, "stroke-width": 3, "stroke-linejoin": "round", "pointer-events": "none" };
-  words.push(polygon(corners, thick));
+  const frame = { fill: "none", stroke: INK, "stroke-width": 3, "stroke-linejoin": "round", "pointer-events": "none" };
+  words.push(polygon(block.cellAt(cell), frame));
+  if (at.join() !== cell.join()) words.push(polygon(block.cellAt(at), { ...frame, "stroke-dasharray": "4 4" }));
 
   // A group of sheets that share their means has them in its middle.
   const top = 22 + rows * pitch[1] + 14;
   const [, together] = padded(kept, 1);
   const step = (pitch[0] * across) / together;
-  const share = tensor === "BTC" ? 0.6 : 0.8; // of the block's size
-  const small = { right: [share * dx, share * dy], down: share * down, pitch: [step, share * pitch[1]] };
-  const left = LEFT + (step - gap) / 2 - 0.5 * share * dx * kept.at(-1);
+  const scale = tensor === "BTC" ? 0.6 : 0.8; // of the block's size
+  const small = { right: [scale * dx, scale * dy], down: scale * down, pitch: [step, scale * pitch[1]], size: 11 };
+  const left = LEFT + (step - gap) / 2 - 0.5 * scale * dx * kept.at(-1);
   words.push(
     text(edge, top + letters(), state.squares ? "the mean" : "the"),
     text(edge, top + 2 * letters() + 3, state.squares ? "squares" : "means"),
   );
-  const means = sheets(kept, { ...small, left, top }, paint);
-  return { inside: block.inside + means.inside + words.join(""), height: top + share * rows * pitch[1] + 6 };
+  const found = normalize(values, state).means;
+  const mean = (index) => fmt(found[index], found[index] < 9.995 ? 2 : 1);
+  const inside = scale * dx > 2.2 * letters(11); // or the chosen mean's number stands beside its cell
+  const blue = (index) => index.join() === mine;
+  const means = sheets(kept, { ...small, left, top }, paint, (index) => (inside && (share === 1 || !blue(index)) ? mean(index) : ""));
+  const goal = mine.split(",").map(Number);
+  const [x, y] = means.middle(goal);
+  if (share < 1) {
+    const flying = all.filter((index) => blue(meanOf(index, shape, over, groups)));
+    for (const index of flying) {
+      const at = lerp(block.middle(index), [x, y], share);
+      words.push(circle(...at, 0.6 * size, { fill: ACCENT, opacity: 0.6 }), centered(...at, valueOf[index]));
+    }
+  } else if (!inside) {
+    const right = x + scale * dx * (kept.at(-1) - goal.at(-1) - 0.5) + 4;
+    words.push(text(right, y + letters() / 3, mean(goal), { fill: ACCENT, "font-weight": 650 }));
+  }
+  return { inside: block.inside + means.inside + words.join(""), height: top + scale * rows * pitch[1] + 6 };
 }
 
 export function still(changes = {}) {
   const state = { ...start, ...changes };
-  const picture = drawing(state, 528);
+  const picture = drawing(state, 528, numbers(state.tensor));
   const { means, entries } = reduced(SHAPES[state.tensor], state.over, state.groups);
   const height = Math.ceil(picture.height) + 50;
   const shared = `share ${means === 1 ? "the only mean" : `one of ${means} means`}${state.squares ? " of squares" : ""}`;
@@ -200,7 +264,8 @@ export function still(changes = {}) {
 
 const STYLE = `
 --side: 320px;
-[data-cell] { cursor: pointer; }
+[data-cell] { cursor: ns-resize; touch-action: none; }
+svg text { pointer-events: none; font-variant-numeric: tabular-nums; }
 label[hidden] { display: none; }
 code { display: block; min-height: 4.6em; white-space: pre-line; padding: 6px 8px; border-radius: 6px; overflow-wrap: anywhere; background: var(--faint); color: inherit; font: 12.5px/1.45 ui-monospace, monospace; }`;
 
@@ -211,7 +276,7 @@ const each = (values) => values.map((value) => [value, value]);
 const page = (id) => `<div class="whole">
   <p class="say"></p>
   <div class="show"><p class="hint"></p>
-    <div class="stage" tabindex="0" role="application" aria-label="The cells of a tensor. Arrow keys move from cell to cell." aria-describedby="${id}-state"><svg aria-hidden="true"></svg></div></div>
+    <div class="stage" tabindex="0" role="application" aria-label="The cells of a tensor. Arrow keys move from cell to cell, Enter chooses one, plus and minus change its number." aria-describedby="${id}-state"><svg aria-hidden="true"></svg></div></div>
   <div class="set">
     ${radios(id, "tensor", "The tensor", TENSORS)}
     ${choice("A norm", each(Object.keys(NORMS)), `name="${id}-norm"`, "radio", 3)}
@@ -220,43 +285,87 @@ const page = (id) => `<div class="whole">
     <code></code>
   </div></div>`;
 
-function connect({ id, stage, state, find, all, on, change, write, tell }) {
+function connect({ id, stage, state, find, all, on, change, write, tell, drag }) {
   const [picture, track, line, hint] = ["svg", ".axes .track", "code", ".hint"].map(find);
   const [norms, axes, groups] = [`[name=${id}-norm]`, "[data-key=over]", "[data-key=groups]"].map(all);
+  const fresh = () => Object.fromEntries(Object.keys(SHAPES).map((tensor) => [tensor, numbers(tensor)]));
+  let values = fresh();
+  let at = null; // the cell that was last changed, or reached by keys, if it is not the chosen one
+  let changed = null; // what a hand changed last, as outcome() takes it
+  let [share, target] = [1, ""]; // of the blue numbers' way, and their mean
 
-  function draw({ width }) {
+  const placeOf = (index) => indexes(Object.values(SHAPES[state().tensor])).findIndex((one) => one.join() === index.join());
+  const result = () => normalize(values[state().tensor], state()).results[placeOf(state().cell)];
+  function stop() {
+    at = changed = null;
+  }
+  /** A number becomes another one; from: what it was, and before: the chosen one's result, when the hand began. */
+  function put(index, value, from, before) {
+    const { tensor, cell } = state();
+    const to = clamp(value, 0, 9);
+    at = index;
+    values = { ...values, [tensor]: values[tensor].with(placeOf(index), to) };
+    changed = to === from ? null : { own: index.join() === cell.join(), from, to, before };
+    change({});
+  }
+  function choose(cell) {
+    stop();
+    share = 0;
+    change({ cell });
+  }
+
+  function draw({ width, dt, calm }) {
     const now = state();
     const shape = SHAPES[now.tensor];
     for (const { value, parentElement } of axes) parentElement.hidden = !shape[value];
     track.style.setProperty("--columns", Object.keys(shape).length);
-    const { inside, height } = drawing(now, width);
+    const aim = JSON.stringify({ ...now, cell: meanOf(now.cell, shape, now.over, now.groups) });
+    if (aim !== target) [target, share] = [aim, 0];
+    share = calm ? 1 : Math.min(1, share + dt / 0.9);
+    const { inside, height } = drawing(now, width, values[now.tensor], at ?? now.cell, smooth(share));
     picture.setAttribute("height", height);
     picture.innerHTML = inside;
     for (const input of norms) input.checked = input.value === nameOf(now);
     for (const input of groups) input.disabled = !now.over.includes("C");
     write(line, code(now));
-    const words = sentence(now);
-    const place = Object.keys(shape).map((axis, i) => `${nameOfAxis(axis, now.tensor)} ${now.cell[i] + 1}`);
-    write(hint, `Point at a cell. What shares its mean is blue. Now: ${place.join(", ")}.`);
+    const words = `${sentence(now)} ${changed ? outcome(changed, result()) : `The chosen number becomes ${fmt(result())}.`}`;
+    const place = (index) => Object.keys(shape).map((axis, i) => `${nameOfAxis(axis, now.tensor)} ${index[i] + 1}`).join(", ");
+    write(hint, `Click a cell: what shares its mean is blue. Drag a number up or down. Chosen: ${place(now.cell)}.`);
     const { entries } = reduced(shape, now.over, now.groups);
-    tell(words, `${words} Cell: ${place.join(", ")}. It shares its statistics with ${entries - 1} others.`);
+    const here = at ?? now.cell;
+    const number = `${place(here)} holds ${values[now.tensor][placeOf(here)]}.`;
+    tell(words, `${words} Chosen: ${place(now.cell)}. It shares its statistics with ${entries - 1} others. ${number}`);
+    return share < 1;
   }
 
-  function point({ target }) {
-    const cell = target.dataset?.cell?.split(",").map(Number);
-    if (cell && cell.join() !== state().cell.join()) change({ cell });
-  }
-  on(stage, "pointermove", point);
-  on(stage, "pointerdown", point);
+  on(stage, "pointerup", () => held()?.moved === false && choose(held().index)); // heard before drag lets go
+  const held = drag(
+    stage,
+    ({ target, clientY }) => {
+      const index = target.dataset.cell?.split(",").map(Number);
+      return index && { index, from: values[state().tensor][placeOf(index)], before: result(), y: clientY, moved: false };
+    },
+    ({ clientY }, hold) => {
+      const by = Math.round((hold.y - clientY) / 9);
+      hold.moved ||= by !== 0;
+      if (hold.moved) put(hold.index, hold.from + by, hold.from, hold.before);
+    },
+  );
   // One step in the picture: at the end of a sheet the next one begins, as far as there is one.
   const ARROWS = { ArrowLeft: [-1, -1, -3], ArrowRight: [-1, 1, -3], ArrowUp: [-2, -1, -4], ArrowDown: [-2, 1, -4] };
+  const STEPS = { "+": 1, "=": 1, "-": -1 };
   on(stage, "keydown", (event) => {
+    const { tensor, cell } = state();
+    const from = at ?? cell;
+    if (STEPS[event.key]) {
+      const value = values[tensor][placeOf(from)];
+      put(from, value + STEPS[event.key], value, result());
+    } else if (event.key === "Enter" && !event.shiftKey) choose(from);
     const [axis, by, beyond] = ARROWS[event.key] ?? [];
     if (!axis) return;
     event.preventDefault();
-    const { tensor, cell } = state();
     const sizes = Object.values(SHAPES[tensor]);
-    const to = [...cell];
+    const to = [...from];
     const inside = (at) => to[at] + by >= 0 && to[at] + by < sizes[at];
     const [here, next] = [sizes.length + axis, sizes.length + beyond];
     if (inside(here)) to[here] += by;
@@ -264,9 +373,14 @@ function connect({ id, stage, state, find, all, on, change, write, tell }) {
       to[next] += by;
       to[here] = by > 0 ? 0 : sizes[here] - 1;
     }
-    change({ cell: to });
+    [at, changed] = [to, null];
+    change({});
   });
-  for (const input of norms) on(input, "change", () => change(setting(input.value, state().tensor)));
+  for (const input of norms)
+    on(input, "change", () => {
+      stop();
+      change(setting(input.value, state().tensor));
+    });
   /** What else a change of tensor, axes or groups means: a norm stays the same one on other axes. */
   function also(key, value) {
     const now = state();
@@ -276,7 +390,7 @@ function connect({ id, stage, state, find, all, on, change, write, tell }) {
     }
     return { squares: false, ...(key === "over" && { groups: value.includes("C") ? now.groups : 1 }) };
   }
-  return { draw, also };
+  return { draw, also, stop, acts: { reset: () => (values = fresh()) } };
 }
 
 export default explorable({ name: "block", title: TITLE, start, style: STYLE, page, connect });

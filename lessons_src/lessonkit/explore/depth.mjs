@@ -190,7 +190,7 @@ export function still(changes = {}) {
 
 const STYLE = `
 .stage { cursor: ew-resize; }
-.say { min-height: 7.3em; }
+--say: 7.3em;
 @container (max-width: 639px) { .say { order: 1; min-height: 0; } }`;
 
 const NORMS = Object.entries({ none: "none", before: "before ReLU", after: "after ReLU" });
@@ -206,7 +206,7 @@ const page = (id) => `<div class="whole">
     ${buttons({ play: "play", draw: "other weights", reset: "reset" })}
   </div></div>`;
 
-function connect({ stage, state, find, on, first, change, tell, drag }) {
+function connect({ stage, state, find, change, tell, drag }) {
   const picture = find("svg");
   let [norm, sent] = ["", null]; // the norm drawn last; for how many seconds the digit has been on its way, while it is
   let known = {}; // the last result, and what it was computed for
@@ -247,7 +247,6 @@ function connect({ stage, state, find, on, first, change, tell, drag }) {
     return true;
   }
   drag(stage, choose, choose);
-  on(stage, "dblclick", () => change(first));
   return { draw, acts, stop };
 }
 

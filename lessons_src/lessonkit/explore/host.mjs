@@ -135,7 +135,7 @@ export function panel({ width, tall, limit, D, ticks, left, name, free = Infinit
   const bars = (values, look, half = 13) => values.map((v, i) => rect(...bar(v, i, half), look)).join("");
   const mark = (v, i, half, look) => (Number.isFinite(v) ? line(x(i) - half, y(v), x(i) + half, y(v), look) : "");
   const marks = (values, half, look) => values.map((v, i) => mark(v, i, half, look)).join("");
-  const named = text(left - 8, -8, name, { "text-anchor": "end", "font-style": "italic", "font-weight": 650 });
+  const named = text(0, letters() / 3, name, { "font-style": "italic", "font-weight": 650 });
   return { x, y, grid: named + ticks.map(tick).join(""), bars, marks };
 }
 
@@ -177,14 +177,14 @@ const STYLE = `
       .show { position: sticky; z-index: 1; background: var(--pst-color-background, var(--jp-layout-color0, Canvas)); }
     }
   }
-  @container (min-width: 640px) {
+  @container (min-width: 760px) {
     .whole { display: grid; grid-template: "show say" auto "show set" 1fr / minmax(0, 1fr) var(--side, 280px); }
     .show { grid-area: show; }
   }
-  svg { display: block; width: 100%; overflow: visible; }
+  svg { display: block; width: 100%; overflow: visible; outline: none; }
   .stage { position: relative; touch-action: pan-y; user-select: none; -webkit-user-select: none; border-radius: 8px; }
   .grip { position: absolute; width: 44px; height: 44px; translate: -50% -50%; touch-action: none; }
-  .say { min-height: 5.8em; margin: 0; font-size: 15px; text-wrap: pretty; }
+  .say { min-height: var(--say, 5.8em); margin: 0; font-size: 15px; text-wrap: pretty; }
   .hint, legend, .slider span, thead :is(th, td) { margin: 0; padding: 0 0 2px; color: var(--soft); font-size: 12px; }
   .hint { padding: 0 0 6px; text-align: center; }
   table { width: 100%; margin: 4px 0; border: 0; border-collapse: collapse; table-layout: fixed; font: inherit; font-variant-numeric: tabular-nums; }
@@ -217,6 +217,10 @@ const STYLE = `
   input[type=range]::-webkit-slider-thumb { appearance: none; width: 14px; height: 14px; margin-top: -5.5px; border-radius: 50%; background: currentColor; }
   input[type=range]::-moz-range-thumb { width: 14px; height: 14px; border: 0; border-radius: 50%; background: currentColor; }
   .unseen { position: absolute; width: 1px; height: 1px; margin: 0; padding: 0; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
+  @container (min-width: 520px) and (max-width: 759px) {
+    .say { min-height: 2.9em; }
+    .set { display: grid; grid-template-columns: 1fr 1fr; gap: 0 28px; align-items: end; }
+  }
   @container (max-width: 340px) { td, .track label { padding-inline: 0; font-size: 12px; } td { font-size: 11px; } }
   @media (pointer: coarse) { button, .track label, .box { min-height: 44px; } input[type=range] { height: 32px; } }
   @media (forced-colors: active) { input[type=range] { appearance: auto; } .track label:has(:checked) { outline: 2px solid Highlight; } }
@@ -375,16 +379,14 @@ export function explorable({ name, title, start, style, ranges = {}, page, conne
         }
       };
     });
-    for (const button of all("[data-act]")) {
-      const { act } = button.dataset;
-      on(button, "click", () => {
-        stop();
-        if (act === "reset") change(first);
-        acts[act]?.();
-        request();
-      });
+    function press(act) {
+      stop();
+      if (act === "reset") change(first);
+      acts[act]?.();
+      request();
     }
-    on(stage, "dblclick", () => find("[data-act=reset]")?.click());
+    for (const button of all("[data-act]")) on(button, "click", () => press(button.dataset.act));
+    on(stage, "dblclick", () => press("reset"));
     // The sliders of a table or of a picture are one Tab stop: left and right change one, up and down go to the next.
     const sliders = all(":is(table, .stage) [type=range]");
     sliders.forEach((slider, i) => {

@@ -319,7 +319,7 @@ const page = (id) => `<p class="hint">Drag LN to another place, or click one: do
     ${buttons({ draw: "other weights", reset: "reset" })}
   </div>`;
 
-function connect({ stage, state, find, all, on, first, change, tell, drag }) {
+function connect({ stage, state, find, all, change, tell, drag }) {
   const svg = find("svg");
   const slots = all(".slot");
   let losses = {}; // of each place, filled as they are computed
@@ -375,7 +375,6 @@ function connect({ stage, state, find, all, on, first, change, tell, drag }) {
     return true;
   }
   const held = drag(stage, (event) => event.target.closest(".slot") && put(event), put);
-  on(stage, "dblclick", () => change(first));
   return { draw, acts: { draw: () => change({ seed: state().seed + 1 }) } };
 }
 

@@ -504,7 +504,7 @@ plot.figure(
 #
 # Two more norms use the same formula over other axes. **InstanceNorm** takes a mean of each channel of each sample. **GroupNorm** cuts the channels into groups and takes a mean of each group of each sample.
 #
-# Here are two images, (B, C, H, W). Point at a number: what lights up shares its mean.
+# Here are two images, (B, C, H, W). Click a number: what turns blue shares its mean.
 
 # %%
 explore.block("BCHW", over=("C", "H", "W"))
