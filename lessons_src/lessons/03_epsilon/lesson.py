@@ -20,7 +20,7 @@ show("ink of pictures 799 to 801", pictures[799:802].sum(-1), digits=0)
 # %% tags=["hide-input"]
 # Prepares the training of two layers.
 def train(norm, pictures=pictures, rate=0.5):
-    """Train two layers with plain SGD, once through the pictures; return losses and gradients."""
+    """Train two layers with plain SGD, one epoch; return the losses and the gradients."""
     g = torch.Generator().manual_seed(30)
     W1 = (torch.randn(64, 32, generator=g) / 8).requires_grad_()  # (D, 32)
     W2 = (torch.randn(32, 10, generator=g) / 32**0.5).requires_grad_()  # (32, 10)
@@ -73,7 +73,7 @@ def scan(ink=0.0, rate=0.5, dot=0.0, norm=standardized):
 
 
 # %% [markdown]
-# **Find out:** which ink would the net have survived, and which rate? Write both guesses down, then pull the two.
+# **Find out:** which ink would the net have survived, and which rate? Write both guesses down first.
 
 # %%
 scan(ink=0.0, rate=0.5)  # two knobs: ink from 0 to 16, any rate
@@ -129,7 +129,7 @@ explore.row(parts=("eps",))
 # %% tags=["hide-input"]
 # Asks PyTorch what it divides by.
 def divisor(eps, times=1.0):
-    """Print by what F.layer_norm divides the distances of the row 5, 1, -1, 4, 1, 2, `times` it."""
+    """Print by what F.layer_norm divides the distances of our row, `times` as large."""
     row = times * torch.tensor([5.0, 1, -1, 4, 1, 2], dtype=torch.float64)  # (D,)
     show("divided by", ((row - row.mean())[0] / F.layer_norm(row, (6,), eps=eps)[0]), 4)
 
@@ -180,7 +180,7 @@ show("loss, every third step", train(normalize)[0][::3], digits=1)
 scan(dot=1e-7, norm=normalize)
 
 # %% [markdown]
-# The empty scan becomes a row of zeros, dust stays dust, and the net is healed. PyTorch adds $\epsilon$, by default $10^{-5}$, to the **variance** $\sigma^2$, before the root is taken:
+# The empty scan becomes zeros, dust stays dust, and the net is healed. PyTorch adds $\epsilon$, by default $10^{-5}$, to the **variance** $\sigma^2$, before the root is taken:
 #
 # $$\hat x = \frac{x-\mu}{\sqrt{\sigma^2+\epsilon}}$$
 #
@@ -301,7 +301,7 @@ plot.figure(
 # %% [markdown]
 # The dot is a row as it enters BERT's first norm before training, a sum of three draws with $\sigma = 0.02$: its variance is 3 · 0.02² = 0.0012. It comes out with the variance 1 under BERT's own $\epsilon$ and with 0.55 under Keras' default, and there is no error.
 #
-# **ε belongs to the weights.** ([Lesson 15](15_in_the_wild.ipynb) looks at a trained net.) If nobody wrote it down, the layer can tell you. Here is one whose $\epsilon$ is hidden in bits; you choose how large our row is that it gets.
+# **ε belongs to the weights.** If nobody wrote it down, the layer can tell you. Here is one whose $\epsilon$ is hidden; you choose how large a row it gets.
 
 
 # %% tags=["hide-input"]
@@ -312,7 +312,7 @@ def layer(row):
 
 
 def probe(times):
-    """Feed the layer `times` our row; print the variance that goes in and the one that comes out."""
+    """Feed the layer `times` our row; print the variances that go in and come out."""
     row = times * torch.tensor([5.0, 1, -1, 4, 1, 2], dtype=torch.float64)  # (D,)
     comes_out = layer(row).var(correction=0)
     print(f"variance {row.var(correction=0):.2g} goes in, variance {comes_out:.2f} comes out")
@@ -333,9 +333,8 @@ probe(times=1)  # a knob
 
 # %%
 probe(times=0.001)
-small = x.double() / 1000  # (D,)
-show("the layer      ", layer(small), digits=3)
-show("yours, eps 1e-6", normalize(small, 1e-6), digits=3)
+show("the layer      ", layer(x / 1000), digits=3)
+show("yours, eps 1e-6", normalize(x / 1000, 1e-6), digits=3)
 
 # %% [markdown]
 # ## What you have now
@@ -360,7 +359,7 @@ show("yours, eps 1e-6", normalize(small, 1e-6), digits=3)
 import torch
 from torch.nn import functional as F
 
-from lessonkit import check, plot, show
+from lessonkit import check, show
 from lessonkit.mine import mean_and_var
 
 # %% [markdown]
@@ -391,7 +390,7 @@ for kind in (torch.float32, torch.bfloat16, torch.float16):
 #
 # $$\sigma^2 = \operatorname{E}[x^2] - \operatorname{E}[x]^2$$
 #
-# Here $\operatorname{E}$ is the mean over the row. Our formula needs two passes, because it subtracts the mean before it squares. Flax takes the one pass by default (`use_fast_variance`).
+# Here $\operatorname{E}$ is the mean over the row. Our formula needs two passes, because it subtracts the mean before it squares.
 #
 # Take the row 0, 1, 2, 3 with the variance 1.25, and add the same `offset` to all four numbers. On paper the variance stays. `spread` puts them so many times as far apart, and `kind` says how they are stored.
 
@@ -427,7 +426,7 @@ far_out(offset=1024, spread=1, kind=torch.float32)  # three knobs
 #
 # <details><summary>When this matters</summary>
 #
-# The farther the mean is from 0. For random rows of 768 numbers in float32, the one-pass variance was typically off by {variances[100.0].typical:median} of the right one at a mean of 100 standard deviations, by {variances[1000.0].typical:median} of it at 1,000, and by {variances[3000.0].typical:median}, all of it, at 3,000. {variances:again} It can even be negative, and its root `nan`. One pass is not to blame, squaring large numbers is: [Deeper](#Welford-or-two-passes?) has a way to read a row once and keep its digits.
+# The farther the mean is from 0. Flax takes the one pass by default all the same (`use_fast_variance`). For random rows of 768 numbers in float32, the one-pass variance was typically off by {variances[100.0].typical:median} of the right one at a mean of 100 standard deviations, by {variances[1000.0].typical:median} of it at 1,000, and by {variances[3000.0].typical:median}, all of it, at 3,000. {variances:again} It can even be negative, and its root `nan`. One pass is not to blame, squaring large numbers is: [Deeper](#Welford-or-two-passes?) has a way to read a row once and keep its digits.
 #
 # </details>
 #
@@ -607,7 +606,7 @@ print("LayerNorm of a float32 input:", on_input.dtype)
 #
 # ## On your own
 #
-# For your own package: write `find_eps(layer)` into a file of `work/mine/`. It returns the $\epsilon$ of any layer over the last axis, be it $10^{-12}$ or 1, so it has to look for a row that is small enough by itself. [Lesson 15](15_in_the_wild.ipynb) has a layer to try it on.
+# For your own package: write `find_eps(layer)` into a file of `work/mine/`. It returns the $\epsilon$ of any layer over the last axis, be it $10^{-12}$ or 1, so it has to look for a row that is small enough by itself.
 #
 # Your layer can now take rows of equal numbers, and of half precision; it still cannot learn anything, because it has no weights: [lesson 4](04_affine_and_module.ipynb).
 #
