@@ -275,7 +275,7 @@ try_out(weights=1, points=1, rate=1, layers=16)  # four levers
 #
 # `weights=4`, `points=10000` and `layers=3` each bring it to life alone, so no single one of them is *the* cause; `points` leaves every weight as small as it was, and the numbers fade as fast. What the three share is a larger gradient of the weights. The rate does nothing, up or down: a tenth of it ends at {revived[rate / 10].right:range}, ten times at {revived[rate * 10].right:range}, a hundred times at {revived[rate * 100].right:range}, and the points times 10,000 at {revived[points].right:range}.
 #
-# Why does a small gradient do harm? Because of a small number in the optimizer. Adam divides each gradient by its own size, but it adds 0.00000001 to that size first, and here the gradients are smaller. With 1e-14 in its place the same net learns: {revived[epsilon].right:range}. Your own layer will get such a number, too. {revived:again}
+# Why does a small gradient do harm? Because of a small number in the optimizer. Adam divides each gradient by its own size, but it adds 0.00000001 to that size first, and here the gradients are smaller. With 1e-14 the same net learns: {revived[epsilon].right:range}. Your layer will get such a number, too. {revived:again}
 #
 # </details>
 #
@@ -484,7 +484,7 @@ check_normalize(normalize)
 # %% [markdown]
 # ## 0.3 Gain, bias and the class
 #
-# Mean 0 and variance 1 are not what every layer needs. So LayerNorm multiplies each feature by a **gain** γ and adds a **bias** β, two rows of $D$ numbers that are learned, and that all rows share:
+# Mean 0 and variance 1 are not what every layer needs. So LayerNorm multiplies each feature by a **gain** γ and adds a **bias** β, two learned rows of $D$ numbers, the same for all rows:
 #
 # $$y = \hat x\,\gamma + \beta$$
 
@@ -665,7 +665,7 @@ graph(
 #
 # An arrow between one number and a row stands for five. The variance hands on to all five entries of `x_hat`, so what comes back on its five arrows is added: $-\frac1{16}(0 - 24 + 0 + 12 - 8) = 1\frac14$.
 #
-# Centering takes the mean off. On the way back it does the same: an entry of `x` moves its own centered entry by 4/5 and every other by −1/5, so `dx` is `dcentered` less its mean.
+# Centering takes the mean off, and does so on the way back: an entry of `x` moves its own centered entry by 4/5 and every other by −1/5, so `dx` is `dcentered` less its mean.
 #
 # The first entry of `dy` is 0, because the loss does not use the first output. Is the first entry of `dx` 0 as well? Write a guess down, then fill in the two open boxes on the left.
 
@@ -719,7 +719,7 @@ print(torch.autograd.grad(F.layer_norm(leaf, (5,), weight, bias), leaf, dy)[0])
 # | through the variance | ? | ½, −1½, 0, 1½, −½ |
 # | through the mean | $-r\;\mathrm{mean}(h)$ | −1½, −1½, −1½, −1½, −1½ |
 #
-# The middle one is missing. On our row it looks like $\hat x$ itself, but that is an accident of the numbers: $h$ has to be in it, since it came through the variance. Your 1¼ says how.
+# The middle one is missing. On our row it looks like $\hat x$ itself, but that is an accident of the numbers: $h$ has to be in it, since it came through the variance.
 
 
 # %% tags=["hide-input"]
@@ -865,7 +865,7 @@ sort_with(LayerNorm)  # yours
 # - [x] the division :: Nothing holds the stream's size then, and each block adds to it.
 # - [ ] gain and bias :: At first they are 1 and 0, so leaving them out changes nothing before the first step.
 #
-# Now break it: put a `#` before one of the three lines, run, and give the line back before you take the next. Which of the two printed rows shows the damage before any training?
+# Now break it: put a `#` before one of the three lines and run. Give it back before you take the next. Which of the two printed rows shows the damage before any training?
 
 
 # %% tags=["nbval-ignore-output"]
@@ -916,7 +916,7 @@ off = (suspect(sample) - F.layer_norm(sample, (16,))).abs().max()
 print("agrees with PyTorch:", bool(off < 1e-5))
 
 # %% [markdown]
-# Now it serves in a Transformer that guesses the *next* digit. Each position sees its own digit and those before it (`causal=True`). The digits are random, so nobody can do better than to give each of the ten the probability 0.1. That costs a loss of $\ln 10 = 2.303$.
+# Now it serves in a Transformer that guesses the *next* digit. Each position sees its own digit and those before it (`causal=True`). The digits are random, so the best guess gives each of the ten the probability 0.1. That costs a loss of $\ln 10 = 2.303$.
 
 
 # %% tags=["nbval-ignore-output"]
@@ -926,7 +926,7 @@ for norm in (nn.LayerNorm, Suspect):
     print(f"{norm.__name__:9} loss {train(net, to_guess, steps=200, rate=3e-3):.2f}")
 
 # %% [markdown]
-# Yet the net with the suspect comes below it, on digits that it had never seen. So it knows of digits that come later, and since the mask of the attention is right, it knows them through its norm.
+# Yet the net with the suspect comes below it, on digits that it had never seen. So it knows of digits that come later. The mask of the attention is right, so it knows them through its norm.
 #
 # So find an input on which the suspect and LayerNorm differ. What does the Transformer hand to a norm that the test above did not?
 
