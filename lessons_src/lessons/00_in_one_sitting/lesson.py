@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 0 · LayerNorm in one sitting
 #
-# A net is to learn which of two rings a point lies on. The net is deep, so its author fears that its numbers could grow too large on the way, and draws small first weights.
+# A net is to learn which of two rings a point lies on. The net is deep, so its author fears that its numbers could grow too large, and draws small first weights.
 
 # %% tags=["hide-input"]
 # Prepares: imports, points, pictures, checks.
