@@ -40,7 +40,7 @@ const cells = (tensor) => indexes(Object.values(SHAPES[tensor]));
 
 /** The numbers from 0 to 9 that both tensors begin with: {index: number}. */
 function numbers() {
-  const next = uniform(1);
+  const next = uniform(394); // the first chosen row is 4, 1, 8, 7, of mean 5
   const all = Object.keys(SHAPES).flatMap(cells);
   return Object.fromEntries(all.map((index) => [index, Math.floor(10 * next())]));
 }
