@@ -261,7 +261,7 @@ export function still(changes = {}) {
 // ---- The page ----
 
 const STYLE = `
---side: 320px;
+--side: 320px; --say: 7.3em;
 [data-cell] { cursor: ns-resize; touch-action: none; }
 svg text { pointer-events: none; font-variant-numeric: tabular-nums; }
 label[hidden] { display: none; }
