@@ -159,7 +159,7 @@ STORIES = {  # what a hand does, as methods of a page with their arguments, and 
     "row": [([drag, ".grip", 0, -38], "model.get('x').join() === '9,1,-1,4,1,2'")],  # 190 pixels are 20 units
     "block": [
         (["click", "[data-cell='1,2,3']"], f"model.get('cell').join() === '1,2,3' && {BLUE} === 4"),
-        ([drag, "[data-cell='0,0,0']", 0, 30], f"{SAYS}('stands still') && model.get('cell').join() === '1,2,3'"),
+        ([drag, "[data-cell='0,0,0']", 0, -30], f"{SAYS}('stands still') && model.get('cell').join() === '1,2,3'"),
         ([drag, "[data-cell='1,2,1']", 0, -30], f"{SAYS}('result moves from')"),
         (["press", ".stage", "Enter"], "model.get('cell').join() === '1,2,1'"),
         (["press", ".stage", "ArrowRight"], f"{SAYS}('becomes') && model.get('cell').join() === '1,2,1'"),
