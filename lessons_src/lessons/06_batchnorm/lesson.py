@@ -295,7 +295,7 @@ healed = percent_right(copy.deepcopy(reader).eval(), by_label)
 show("percent right, sorted, eval()", healed, digits=0)
 
 # %% [markdown]
-# `eval()` was missing. Which of the two statistics did the harm, you find out in [section 6.4](#6.4-The-layer), with a layer of your own.
+# `eval()` was missing. Which of the two statistics did the harm, you find out in [section 6.4](#6.4-The-layer).
 #
 # <details><summary>More about this</summary>
 #
@@ -533,7 +533,7 @@ show("gap", gap(8, batches=100, momentum=0.1), digits=2)  # 8 rows a batch
 #
 # </details>
 #
-# The rows of the batch are the lever, because each training batch is normalized with its own mean, however good the running one is. And that is the mean of only $B$ numbers.
+# The rows of the batch are the lever, because each training batch is normalized with its own mean, however good the running one is.
 
 # %% tags=["hide-input"]
 # Draws the gap against the batch size.
@@ -606,7 +606,7 @@ explore.block("BCHW", over=("C", "H", "W"))
 # | InstanceNorm | H, W | channel of an image |
 # | GroupNorm | C within a group, H, W | group of an image |
 #
-# A new module of each kind agrees with one function that takes the mean over these axes:
+# PyTorch's modules agree with means over these axes:
 
 # %% tags=["hide-input", "no-slide"]
 # Compares the table with PyTorch's modules.
@@ -652,7 +652,7 @@ show("length of running_mean", len(patient.running_mean))
 show("standard deviation of each feature", out.flatten(0, 1).std(0), digits=1)
 
 # %% [markdown]
-# The features still differ in size, because each region mixes all of them. The error was silenced by making the layer as wide as the wrong axis.
+# The features still differ in size, because each region mixes all of them. The layer was made as wide as the wrong axis.
 #
 # To cure it, the features go to axis 1, and come back. (`features.view(16, 8, 5)` has the right shape, but it moves no axis, so that each "feature" is a mixture.)
 
@@ -805,7 +805,7 @@ for at, jolts in enumerate(("no jolts", "shared by the batch", "own for each sam
 #
 # ## On your own
 #
-# 1. Build a `BatchNorm2d` for images, (B, C, H, W), around your `BatchNorm1d`: one `flatten` and one `view`. Does it agree with `nn.BatchNorm2d` in both modes, buffers included? Keep it in a file of your own in `work/mine`: [lesson 9](09_cnn.ipynb) puts a BatchNorm behind convolutions.
+# 1. Build a `BatchNorm2d` for images, (B, C, H, W), around your `BatchNorm1d`: one `flatten` and one `view`. Does it agree with `nn.BatchNorm2d` in both modes, buffers included? Keep it in a file of your own in `work/mine`, for [lesson 9](09_cnn.ipynb).
 # 2. In [section 6.1](#6.1-Your-neighbors-decide) press *train on a batch* a few times, then *eval*, and move the sliders. What follows the neighbors now?
 #
 # Your layer can now stand beside a BatchNorm of your own, and is the same in training and in evaluation; it still cannot carry a gradient back without autograd: [lesson 7](07_backward.ipynb).
