@@ -14,9 +14,9 @@ import torch
 # Prepares the training of a net with a norm.
 
 
-def _trained(norm, rate=0.05):
+def _trained(norm, rate=0.05, seed=0):
     """Train a net of six blocks with this norm for 200 steps, and print what it has learned."""
-    torch.manual_seed(0)  # the same first weights for every norm
+    torch.manual_seed(seed)  # the same first weights for every norm
     blocks = [nn.Sequential(nn.Linear(64, 64), norm, nn.ReLU()) for _ in range(6)]
     net = nn.Sequential(*blocks, nn.Linear(64, 10))
     digits, optimizer = data.digits_split(0), torch.optim.SGD(net.parameters(), lr=rate)
