@@ -192,7 +192,7 @@ stored(ages=(5, 7, 8, 9, 11), momentum=0.1, times=1)
 #
 # </details>
 #
-# If one of your two numbers was off, open the fold: your own layer will have to store the same.
+# If one of the two was off, open the fold: your own layer has to store the same.
 #
 # <details><summary>Why two?</summary>
 #
@@ -654,7 +654,13 @@ show("standard deviation of each feature", out.flatten(0, 1).std(0), digits=1)
 # %% [markdown]
 # The features still differ in size, because each region mixes all of them. The layer was made as wide as the wrong axis.
 #
-# To cure it, the features go to axis 1, and come back. (`features.view(16, 8, 5)` has the right shape, but it moves no axis, so that each "feature" is a mixture.)
+# To cure it, the features go to axis 1, and come back.
+#
+# <details><summary>Why not view?</summary>
+#
+# `features.view(16, 8, 5)` has the right shape, but it moves no axis. It cuts the same row of numbers differently, so that each "feature" is a mixture.
+#
+# </details>
 
 # %%
 norm = nn.BatchNorm1d(8)

@@ -232,7 +232,7 @@ graph(
 # %% [markdown]
 # ## 7.4 The same with letters
 #
-# Write $h$ for `dx_hat`, $c$ for `centered` and $r$ for `rstd`. From `x_hat` three paths lead back to `x`, and $dx$ is the sum of what comes along them. Autograd can walk one of them alone, if the two others are detached. `along` prints what it brings, for a row and a `dy` of your choice.
+# Write $h$ for `dx_hat`, $c$ for `centered` and $r$ for `rstd`. From `x_hat` three paths lead back to `x`, and $dx$ is the sum of what comes along them. Autograd can walk one of them alone, if the two others are detached. `along` prints what it brings, to a row of your choice.
 
 
 # %% tags=["hide-input"]
