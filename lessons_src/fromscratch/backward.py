@@ -12,12 +12,14 @@ import torch
 
 
 # Prepares the training of a net with a norm.
-def _trained(norm):
+
+
+def _trained(norm, rate=0.05, seed=0):
     """Train a net of six blocks with this norm for 200 steps, and print what it has learned."""
-    torch.manual_seed(0)  # the same first weights for every norm
+    torch.manual_seed(seed)  # the same first weights for every norm
     blocks = [nn.Sequential(nn.Linear(64, 64), norm, nn.ReLU()) for _ in range(6)]
     net = nn.Sequential(*blocks, nn.Linear(64, 10))
-    digits, optimizer = data.digits_split(0), torch.optim.SGD(net.parameters(), lr=0.05)
+    digits, optimizer = data.digits_split(0), torch.optim.SGD(net.parameters(), lr=rate)
     for _ in range(200):
         optimizer.zero_grad()
         F.cross_entropy(net(digits.x_train.flatten(1)), digits.y_train).backward()
@@ -26,22 +28,24 @@ def _trained(norm):
     print(f"{type(norm).__name__} reads {right.double().mean():.0%} of the test digits")
 
 
-# Write `dx = ...` and `dweight = ...` for the raise line. The check may run after `dx`.
+# For the raise line, write `straight = ...`, then the others. The check may run after each.
 def layer_norm_backward(dy, x, mean, rstd, weight):
     """Carry a gradient back through LayerNorm over the last axis.
 
     Example: our row and dy give dx = [-2, 2, 1, -1], dweight = [0, -3.5, 0, 4.5], dbias = dy.
-    dy, x: (..., D), also a single row (D,). mean, rstd: (..., 1), those of x. weight: (D,).
-    Returns (dx, dweight, dbias) of shapes (..., D), (D,), (D,).
-    Tensor operations only, none in place, nothing detached: it will be differentiated again.
-    No autograd and no F.layer_norm inside: it is your formula.
+    dy, x, dx: (..., D). mean, rstd: (..., 1), those of x. weight, dweight, dbias: (D,).
     """
-    x_hat = (x - mean) * rstd  # (..., D)
+    c = x - mean  # (..., D)
     h = dy * weight  # (..., D)
-    dbias = dy.sum_to_size(weight.shape)  # (D,) added over all rows
-    dx = dweight = None
-    dx = rstd * (h - h.mean(-1, keepdim=True) - x_hat * (h * x_hat).mean(-1, keepdim=True))
+    straight = through_mean = through_variance = torch.zeros_like(h)  # (..., D)
+    dweight = None
+    x_hat = c * rstd  # (..., D)
+    straight = rstd * h
+    through_mean = -rstd * h.mean(-1, keepdim=True)
+    through_variance = -rstd * x_hat * (h * x_hat).mean(-1, keepdim=True)
     dweight = (dy * x_hat).sum_to_size(weight.shape)  # (D,) over all rows
+    dx = straight + through_mean + through_variance  # (..., D)
+    dbias = dy.sum_to_size(weight.shape)  # (D,) added over all rows
     return dx, dweight, dbias
 
 

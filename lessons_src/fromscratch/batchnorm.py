@@ -13,8 +13,6 @@ def channel_stats(x):
 
     Example: for the children the means are 8, 28, 130 and the variances 4, 36, 144.
     x: (B, C) or (B, C, T). Returns (mean, var), both (C,).
-    The channels are axis 1. x is float32 or float64 and stays as it is; mean and var have its
-    dtype. Gradients flow through both. A large mean costs var no digits.
     """
     rows = x.transpose(0, 1).flatten(1)  # (C, B) or (C, B * T): one row for each channel
     mean, var = mean_and_var(rows)  # (C, 1)

@@ -57,7 +57,7 @@ for name, order in {"mixed": mixed, "sorted": by_label}.items():
 #
 # </details>
 #
-# *About 59 min, in two sittings of 32 and 27.* **You'll be able to**
+# *About 60 min, in two sittings of 33 and 27.* **You'll be able to**
 # - work out on paper what BatchNorm answers in training and in evaluation;
 # - write a BatchNorm that agrees with PyTorch's in output, buffers and gradient;
 # - say which numbers share a mean in four normalization layers (*norms*, for short).
@@ -77,7 +77,7 @@ explore.batch()
 #
 # <details><summary>What there is to find</summary>
 #
-# No neighbors, or neighbors that are copies of the sample: in both, the mean that BatchNorm subtracts is the sample itself. Sorted digits are close to the second, because a batch of 50 holds mostly one kind of digit. What they share is subtracted, and it told the digit.
+# No neighbors, or neighbors that are copies of the sample: in both, the mean that BatchNorm subtracts is the sample itself. Sorted digits are close to the second, because a batch of 50 holds mostly one kind of digit.
 #
 # </details>
 #
@@ -136,8 +136,6 @@ def channel_stats(x):
 
     Example: for the children the means are 8, 28, 130 and the variances 4, 36, 144.
     x: (B, C) or (B, C, T). Returns (mean, var), both (C,).
-    The channels are axis 1. x is float32 or float64 and stays as it is; mean and var have its
-    dtype. Gradients flow through both. A large mean costs var no digits.
     """
     ### BEGIN SOLUTION
     rows = x.transpose(0, 1).flatten(1)  # (C, B) or (C, B * T): one row for each channel
@@ -155,19 +153,46 @@ check.channel_stats(channel_stats)
 # `x.mean` and `x.var` take a list of axes: all but 1. Or bring axis 1 to the front with `transpose(0, 1)` and flatten the rest: then it is a matrix with a row for each channel, and `mean_and_var` of lesson 2 (yours, if it passed) does the rest.
 #
 # </details>
+#
+# <details><summary>What it is tried on</summary>
+#
+# float32 and float64: mean and var have the dtype of x, which stays as it is. Gradients flow through both. Around a large mean, var loses no digits.
+#
+# </details>
 
 # %% [markdown]
 # ## 6.3 What evaluation uses instead
 #
-# A trained net should be able to answer about one digit, without neighbors. So BatchNorm keeps a running mean and a running variance of each channel. With every training batch it moves them a little:
+# A trained net should be able to answer about one digit, without neighbors. So BatchNorm keeps a running mean and a running variance of each channel, and in evaluation it normalizes with them. They start at 0 and 1, and each training batch moves them. PyTorch calls the lever $m$ the **momentum**; it is 0.1 by default. `stored` shows our ages to a new layer and prints its two numbers.
+
+
+# %% tags=["hide-input"]
+# Trains a new layer on some ages.
+def stored(ages=(5, 7, 8, 9, 11), momentum=0.1, times=1):
+    """Print the running mean and variance after `times` training batches of these ages."""
+    layer = nn.BatchNorm1d(1, momentum=momentum)
+    for _ in range(times):
+        layer(torch.tensor(ages, dtype=torch.float32)[:, None])  # (B, C)
+    show("running mean and variance", [layer.running_mean.item(), layer.running_var.item()], 2)
+
+
+# %%
+stored(ages=(5, 7, 8, 9, 11), momentum=0.1, times=1)
+
+# %% [markdown]
+# **Find out:** the ages have the mean 8 and the variance 4. Write down a rule for what each of the two becomes. Then try it: what will it be with a momentum of 1, of 0.5, and with two batches? One of the two needs a second look.
+#
+# <details><summary>What there is to find</summary>
+#
+# With a momentum of 1 the layer holds what is newest alone, 8 and 5; with less, a share $1 - m$ of the old stays:
 #
 # $$\text{running} \leftarrow (1 - m)\cdot\text{running} + m\cdot\text{newest}$$
 #
-# They start at mean 0 and variance 1, and *newest* is the batch's own. PyTorch calls $m$ the **momentum**; it is 0.1 by default. In evaluation BatchNorm normalizes with the running mean and variance.
+# The squares 9, 1, 0, 1, 9 of our ages add up to 20. The batch is normalized with 20/5 = 4, the biased variance, but 20/4 = 5 is stored, the unbiased one.
 #
-# There is one trap. The squares 9, 1, 0, 1, 9 of our ages add up to 20: 20/4 = 5 goes into the running variance, but the batch itself is normalized with 20/5 = 4.
+# </details>
 #
-# **BatchNorm normalizes with the biased variance and stores the unbiased one.**
+# If one of the two was off, open the fold: your own layer has to store the same.
 #
 # <details><summary>Why two?</summary>
 #
@@ -205,7 +230,6 @@ check.ages_on_paper(ages_on_paper)
 layer = nn.BatchNorm1d(1, momentum=0.75, affine=False)
 ages = children[:, :1]  # (B, C) = (5, 1)
 show("train(), five ages", layer(ages).flatten(), digits=2)
-show("running mean and variance", [layer.running_mean.item(), layer.running_var.item()], 2)
 show("eval(), a child of 8", layer.eval()(torch.tensor([[8.0]])).item(), digits=2)
 
 # %% [markdown]
@@ -271,11 +295,9 @@ healed = percent_right(copy.deepcopy(reader).eval(), by_label)
 show("percent right, sorted, eval()", healed, digits=0)
 
 # %% [markdown]
-# Only `eval()` was missing.
+# `eval()` was missing. Which of the two statistics did the harm, you find out in [section 6.4](#6.4-The-layer).
 #
 # <details><summary>More about this</summary>
-#
-# Was it the mean? With their batch's mean and the running variance, the nets of the first fold read {batchnorm_orders.mean_of_batch:range} of the sorted digits; with the running mean and the batch's variance {batchnorm_orders.var_of_batch:range}. So it was above all the mean. In `eval()` they read {batchnorm_orders.sorted_eval:range}, in either order. {batchnorm_orders:again}
 #
 # `torch.no_grad()` is no substitute for it: that switches off gradients and not the mode. And questions in train mode move the running statistics: after 20 batches at $m = 0.1$, 88 % of their weight is test digits. That is why the cells above ask a copy.
 #
@@ -306,7 +328,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit import check, evidence, explore, plot, show
+from lessonkit import check, data, evidence, explore, plot, show
 from lessonkit.mine import RunningStatistics, channel_stats
 
 # %% [markdown]
@@ -415,6 +437,62 @@ check.batch_norm(BatchNorm1d)
 # $m$ and $1 - m$ swapped; the biased variance stored; buffers as plain attributes, which are lost on saving; `torch.is_grad_enabled()` asked in place of `self.training`. And one that shows in no output at all: statistics taken under `no_grad()`, so that the gradient treats them as constants.
 #
 # </details>
+#
+# Now train the net of the beginning with your layer, and ask it for sorted digits. `ask` lets you choose for each of the two statistics whose it is, the `"batch"`'s own or the `"running"` one.
+
+
+# %% tags=["hide-input"]
+# Trains the net with your layers, and asks it.
+digits = data.digits_split(0)
+torch.manual_seed(0)
+inner = [(nn.Linear(64, 64), BatchNorm1d(64), nn.ReLU()) for _ in range(2)]
+mine = nn.Sequential(nn.Flatten(), *inner[0], *inner[1], nn.Linear(64, 10))
+optimizer = torch.optim.SGD(mine.parameters(), lr=0.1)
+for _ in range(5):
+    for rows in torch.randperm(1297).split(64):  # batches of 64
+        optimizer.zero_grad()
+        F.cross_entropy(mine(digits.x_train[rows]), digits.y_train[rows]).backward()
+        optimizer.step()
+
+
+@torch.no_grad()
+def ask(mean="running", var="running", order="sorted", size=50):
+    """Print how many test digits the net reads. mean, var: "batch" or "running".
+
+    order: "sorted" or "mixed". size: how many digits are asked about at a time.
+    """
+    g, right = torch.Generator().manual_seed(61), 0
+    rows = digits.y_test.argsort(stable=True) if order == "sorted" else None
+    rows = torch.randperm(500, generator=g) if rows is None else rows  # (500,)
+    for part in rows.split(size):
+        x = digits.x_test[part]  # (B, 8, 8)
+        for layer in mine:
+            if isinstance(layer, BatchNorm1d):
+                ours = channel_stats(x)  # (C,) each
+                by_mean = ours[0] if mean == "batch" else layer.running_mean
+                by_var = ours[1] if var == "batch" else layer.running_var
+                x = F.batch_norm(x, by_mean, by_var, layer.weight, layer.bias)
+            else:
+                x = layer(x)
+        right += int((x.argmax(1) == digits.y_test[part]).sum())
+    print(f"reads {right / 5:.0f} % of the test digits")
+
+
+# %% tags=["nbval-ignore-output"]
+ask(mean="batch", var="batch", order="sorted", size=50)
+
+# %% [markdown]
+# **Find out:** which of the two does the harm, the batch's mean, its variance, or each of them? Write your guess down, then take one of the two from the past. And for mixed digits: how small must a batch be, until its statistics do harm?
+#
+# <details><summary>What there is to find</summary>
+#
+# Nets like this one, with PyTorch's layer, read {batchnorm_orders.mean_of_batch:range} of the sorted digits with the mean of the batch and the running variance, and {batchnorm_orders.var_of_batch:range} with the running mean and the variance of the batch; in `eval()` {batchnorm_orders.sorted_eval:range}, in either order. Mixed, and with both from the batch, they read {batchnorm_orders.mixed_by_10:range} by ten, and {batchnorm_orders.mixed_by_5:range} by five. {batchnorm_orders:again}
+#
+# </details>
+#
+# So it is above all the mean. Fifty zeros have in common what makes them zeros, and a mean of their own takes just that away. Their variance differs from the past, too, but dividing by it leaves most digits readable. In a mixed batch no kind of digit rules the mean, but in a small one both are off by chance.
+#
+# **The mean of your neighbors can take away what you were asked about.**
 
 # %% [markdown]
 # ## 6.5 The gap between training and evaluation
@@ -429,9 +507,10 @@ check.batch_norm(BatchNorm1d)
 # Measures the gap.
 
 
-def gap(B, batches=100, seed=0):
+def gap(B, batches=100, momentum=0.1, seed=0):
     """Return the root mean square of training minus evaluation, for batches (B, 64)."""
-    g, bn, squares = torch.Generator().manual_seed(seed), nn.BatchNorm1d(64), []
+    g, squares = torch.Generator().manual_seed(seed), []
+    bn = nn.BatchNorm1d(64, momentum=momentum)
     for step in range(batches + 20):
         x = 1 + 2 * torch.randn(B, 64, generator=g)  # (B, C)
         if step < batches:
@@ -443,16 +522,18 @@ def gap(B, batches=100, seed=0):
 
 
 # %%
-show("gap at B = 8, after 100 batches", gap(8, batches=100), digits=2)
-show("gap at B = 8, after 400 batches", gap(8, batches=400), digits=2)
+show("gap", gap(8, batches=100, momentum=0.1), digits=2)  # 8 rows a batch
 
 # %% [markdown]
-# It does not: each training batch is still normalized with its own mean, and that is the mean of only $B$ numbers.
+# **Find out:** three levers could halve this gap: `batches=400`, `momentum=0.01`, or four times as many rows, `gap(32)`. Guess which, then pull one at a time, or two together.
 #
-# **Predict 6.2:** the gap at $B = 8$ is 0.45. What is it at $B = 32$?
-# - [ ] 0.11 :: That is a quarter. Four times as many numbers, and the root of four is two.
-# - [x] 0.22 :: The mean and the σ of four times as many numbers are off by half as much.
-# - [ ] 0.45 :: So it is with four times as many batches. Here each batch is larger.
+# <details><summary>What there is to find</summary>
+#
+# Only more rows do. A small momentum alone makes the gap larger, because after 100 batches the running statistics are still on their way from 0 and 1. With 1,000 batches they have arrived, and the gap is about as it was.
+#
+# </details>
+#
+# The rows of the batch are the lever, because each training batch is normalized with its own mean, however good the running one is.
 
 # %% tags=["hide-input"]
 # Draws the gap against the batch size.
@@ -525,7 +606,7 @@ explore.block("BCHW", over=("C", "H", "W"))
 # | InstanceNorm | H, W | channel of an image |
 # | GroupNorm | C within a group, H, W | group of an image |
 #
-# A new module of each kind agrees with one function that takes the mean over these axes:
+# PyTorch's modules agree with means over these axes:
 
 # %% tags=["hide-input", "no-slide"]
 # Compares the table with PyTorch's modules.
@@ -560,7 +641,7 @@ print("the output has the shape", tuple(patient(features).shape))
 # %% [markdown]
 # Feature $d$ goes in with the standard deviation $d$, from 1 to 8.
 #
-# **Predict 6.3:** what does the patient normalize?
+# **Predict 6.2:** what does the patient normalize?
 # - [ ] each feature, over samples and regions :: That is what was meant. But axis 1 does not hold the features.
 # - [ ] each region of each sample, as LayerNorm does :: BatchNorm never takes samples apart.
 # - [x] each region, over samples and features :: Axis 1 holds the regions, so they are its channels: five means, each over all features.
@@ -571,12 +652,15 @@ show("length of running_mean", len(patient.running_mean))
 show("standard deviation of each feature", out.flatten(0, 1).std(0), digits=1)
 
 # %% [markdown]
-# The features still differ in size, because each region mixes all of them. The error was silenced by making the layer as wide as the wrong axis.
+# The features still differ in size, because each region mixes all of them. The layer was made as wide as the wrong axis.
 #
-# **Predict 6.4:** with `norm = nn.BatchNorm1d(8)`, which line normalizes each feature?
-# - [ ] `norm(features.view(16, 8, 5)).view(16, 5, 8)` :: The shape fits, but `view` moves no axis. It cuts the same row of numbers differently, so each "feature" is a mixture.
-# - [x] `norm(features.transpose(1, 2)).transpose(1, 2)` :: The features go to axis 1 and come back.
-# - [ ] `norm(features.transpose(0, 1)).transpose(0, 1)` :: That puts the 16 samples on axis 1, and PyTorch refuses.
+# To cure it, the features go to axis 1, and come back.
+#
+# <details><summary>Why not view?</summary>
+#
+# `features.view(16, 8, 5)` has the right shape, but it moves no axis. It cuts the same row of numbers differently, so that each "feature" is a mixture.
+#
+# </details>
 
 # %%
 norm = nn.BatchNorm1d(8)
@@ -727,7 +811,8 @@ for at, jolts in enumerate(("no jolts", "shared by the batch", "own for each sam
 #
 # ## On your own
 #
-# In [section 6.1](#6.1-Your-neighbors-decide) press *train on a batch* a few times, then *eval*, and move the sliders. What follows the neighbors now?
+# 1. Build a `BatchNorm2d` for images, (B, C, H, W), around your `BatchNorm1d`: one `flatten` and one `view`. Does it agree with `nn.BatchNorm2d` in both modes, buffers included? Keep it in a file of your own in `work/mine`, for [lesson 9](09_cnn.ipynb).
+# 2. In [section 6.1](#6.1-Your-neighbors-decide) press *train on a batch* a few times, then *eval*, and move the sliders. What follows the neighbors now?
 #
 # Your layer can now stand beside a BatchNorm of your own, and is the same in training and in evaluation; it still cannot carry a gradient back without autograd: [lesson 7](07_backward.ipynb).
 #

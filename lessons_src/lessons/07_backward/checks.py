@@ -154,7 +154,15 @@ def _terms(dy, x, weight, seen):
         for factor, name in zip(factors.tolist(), parts, strict=True)
         if abs(factor) > 1e-6
     ]
-    return f"Your dx is {' '.join(told).removeprefix('+ ') or 0}, with h = dy * weight. Compare it with the formula term by term."
+    right = {
+        "rstd h": ("straight", 1),
+        "rstd mean(h)": ("through the mean", -1),
+        "rstd x_hat mean(h x_hat)": ("through the variance", -1),
+    }
+    given = dict(zip(parts, factors.tolist(), strict=True))
+    fits = [path for part, (path, factor) in right.items() if abs(given[part] - factor) < 1e-6]
+    what = ", ".join(fits) or "none of the three paths"
+    return f"Your dx is {' '.join(told).removeprefix('+ ') or 0}, with h = dy * weight. Right in it: {what}."
 
 
 def _from_statistics(label, seed, *shape, scale=1.0, mean=0.0):
@@ -192,8 +200,29 @@ layer_norm_backward = exercise(
     by_hand=("layer_norm", "layer_norm_backward", "grad", "backward"),
     says="layer_norm_backward does what it should (1 to 5 axes, small spread, an outlier, an offset, two eps, constant rows, float32, second derivatives)",
     wrong="""
-    # dx is still None. | Write its line, and run the check again.
-    return None, None, dbias
+    # dx is still 0. | Write the line of the straight path, and run the check again.
+    dx = torch.zeros_like(h)
+
+    # dx is the straight path, and that part is right. The two others are still 0. | Take the next path, and run the check again.
+    dx = rstd * h
+
+    # the straight path and the one through the mean are right. What comes through the variance is still 0.
+    dx = rstd * (h - mean_h)
+
+    # what comes through the mean has the wrong sign: dx/dmean is -1. The two others are right.
+    dx = rstd * (h + mean_h - x_hat * along)
+
+    # what comes through the variance has the wrong sign: rstd falls where var grows. The two others are right.
+    dx = rstd * (h - mean_h + x_hat * along)
+
+    # what comes through the mean is a sum. Each entry gets a D-th of it. The two others are right.
+    dx = rstd * (h - h.sum(-1, keepdim=True) - x_hat * along)
+
+    # what comes through the variance is D times too large: var is a mean, so its arrow says 2 c / D. The two others are right.
+    dx = rstd * (h - mean_h - x_hat * (h * x_hat).sum(-1, keepdim=True))
+
+    # what comes through the variance is twice too large: the derivative of rstd has a 1/2 in front. The two others are right.
+    dx = rstd * (h - mean_h - 2 * x_hat * along)
 
     # dweight is still None. | Write its line, and run the check again.
     return dx, None, dbias
@@ -204,7 +233,7 @@ layer_norm_backward = exercise(
     # the means are taken over all rows at once. Each row has its own. | mean(-1, keepdim=True) takes one for each row.
     mean_h, along = h.mean(), (h * x_hat).mean()
 
-    # the mean term is missing: a part that all entries of h share must be taken off. Look: your dx does not sum to 0 in a row.
+    # what comes through the mean is missing. Look: your dx does not sum to 0 in a row.
     dx = rstd * (h - x_hat * along)
 
     # x stands where x_hat or x - mean belongs.

@@ -1,9 +1,10 @@
 # %% [markdown]
 # # 7 · The backward pass
 #
-# Somebody writes LayerNorm by hand. The mean and the variance hold no weights, so the author lets autograd keep no record of them, which saves memory. The output agrees with PyTorch's.
+# Two nets learn to read digits, from the same first weights. One has PyTorch's LayerNorm. The other has a copy by hand that saves memory: autograd keeps no record of its mean and variance, since they hold no weights.
 
-# %%
+# %% tags=["hide-input"]
+# Imports what the cells need.
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -11,30 +12,16 @@ from torch.nn import functional as F
 # Not found? Open this notebook in the course's folder (make lab), or pip install the course.
 from lessonkit import check, data, explore, plot
 
-
-class Copy(nn.Module):
-    def forward(self, x):
-        with torch.no_grad():
-            mean = x.mean(-1, keepdim=True)  # (B, 1)
-            var = x.var(-1, correction=0, keepdim=True)  # (B, 1)
-        return (x - mean) * (var + 1e-5) ** -0.5  # (B, D)
-
-
-row = torch.tensor([[0.0, 1, 2, 5]])  # (B, D) = (1, 4)
-print(Copy()(row), F.layer_norm(row, (4,)), sep="\n")
-
-# %% [markdown]
-# Each serves in a net that learns to read digits.
-
-
 # %% tags=["export", "hide-input"]
 # Prepares the training of a net with a norm.
-def _trained(norm):
+
+
+def _trained(norm, rate=0.05, seed=0):
     """Train a net of six blocks with this norm for 200 steps, and print what it has learned."""
-    torch.manual_seed(0)  # the same first weights for every norm
+    torch.manual_seed(seed)  # the same first weights for every norm
     blocks = [nn.Sequential(nn.Linear(64, 64), norm, nn.ReLU()) for _ in range(6)]
     net = nn.Sequential(*blocks, nn.Linear(64, 10))
-    digits, optimizer = data.digits_split(0), torch.optim.SGD(net.parameters(), lr=0.05)
+    digits, optimizer = data.digits_split(0), torch.optim.SGD(net.parameters(), lr=rate)
     for _ in range(200):
         optimizer.zero_grad()
         F.cross_entropy(net(digits.x_train.flatten(1)), digits.y_train).backward()
@@ -44,11 +31,23 @@ def _trained(norm):
 
 
 # %% tags=["nbval-ignore-output"]
+class Copy(nn.Module):
+    def forward(self, x):
+        with torch.no_grad():
+            mean = x.mean(-1, keepdim=True)  # (B, 1)
+            var = x.var(-1, correction=0, keepdim=True)  # (B, 1)
+        return (x - mean) * (var + 1e-5) ** -0.5  # (B, D)
+
+
 for norm in (nn.LayerNorm(64, elementwise_affine=False), Copy()):
     _trained(norm)
 
+# %%
+row = torch.tensor([[0.0, 1, 2, 5]])  # (B, D) = (1, 4)
+print(Copy()(row), F.layer_norm(row, (4,)), sep="\n")
+
 # %% [markdown]
-# The copy stays far behind, and no error says why. Its output is right, so its gradient must be wrong.
+# The copy stays far behind, although its output is the same and no error is raised. So it must be the gradient that is wrong.
 #
 # <details><summary>How sure is that?</summary>
 #
@@ -56,7 +55,7 @@ for norm in (nn.LayerNorm(64, elementwise_affine=False), Copy()):
 #
 # </details>
 #
-# *About 59 min, in two sittings of 32 and 27.* **You'll be able to**
+# *About 60 min, in two sittings of 30 and 30.* **You'll be able to**
 # - carry a gradient back through LayerNorm on paper, and write it in one line;
 # - choose inputs that show a wrong gradient;
 # - put your line into PyTorch, so that it can be differentiated twice.
@@ -72,11 +71,11 @@ for norm in (nn.LayerNorm(64, elementwise_affine=False), Copy()):
 explore.backward()
 
 # %% [markdown]
-# **Find out:** one of the three numbers of $dx$ stays where it is while no path is cut. Which one?
+# **Find out:** one of the three numbers of $dx$ stays where it is while you drag. Which one? Then guess which path keeps it there, and cut the paths, one at a time.
 #
 # <details><summary>What there is to find</summary>
 #
-# The mean of $dx$ stays 0. [Section 7.5](#7.5-What-the-copy-has-lost) says why.
+# The mean of $dx$ stays 0 as long as the path through the mean is on. [Section 7.5](#7.5-What-the-copy-has-lost) says why.
 #
 # </details>
 
@@ -114,7 +113,7 @@ ARROWS = {  # (start, end): the derivative of the end by the start
     ("mean", "centered"): "−1",
     ("centered", "x_hat"): "rstd",
     ("centered", "var"): "centered · 2/4",
-    ("var", "rstd"): "?",
+    ("var", "rstd"): "−1/16",
     ("rstd", "x_hat"): "centered",
     ("x_hat", "y"): "weight",
 }
@@ -153,7 +152,7 @@ graph(
     "derivative of its end by its start. Blue: the gradient, known at y only.",
     alt="Boxes: x 0 1 2 5; mean 2; centered −2 −1 0 3; var 3.5; rstd ½; x_hat −1 −½ 0 1½; y "
     "−3 −½ 0 −1½. Arrows: x to mean and to centered, mean to centered, centered to var and to "
-    "x_hat, var to rstd, rstd to x_hat, x_hat to y. dy is 0 7 2 3; the others are open.",
+    "x_hat, var to rstd (−1/16), rstd to x_hat, x_hat to y. dy is 0 7 2 3; the rest is open.",
 )
 
 # %% [markdown]
@@ -169,24 +168,25 @@ graph(
 # %% [markdown]
 # ## 7.3 Backward with four numbers
 #
-# Two steps are done here. `rstd` went into four entries, so its arrow stands for four, and what comes back along them is added.
+# Three steps are done here. `rstd` went into four entries, so its arrow stands for four, and what comes back along them is added.
 
 # %%
 dy = torch.tensor([0.0, 7.0, 2.0, 3.0])  # (D,)
 dx_hat = dy * weight  # (D,)
 drstd = (dx_hat * centered).sum()  # ()
-print(f"{dx_hat=}\n{drstd=}")
+dvar = drstd * (-1 / 16)  # ()
+print(f"{dx_hat=}\n{drstd=}\n{dvar=}")
 
 # %% [markdown]
-# Now take paper, and go on to the left. First the derivative that is missing in the figure: $r = (v + \epsilon)^{-1/2}$, where $r$ is `rstd`, $v$ is `var` and $v + \epsilon = 4$. Differentiate $r$ by $v$, then put in the 4.
+# Now take paper, and go on to the left.
 
 # %% tags=["exercise"] id="ex-7-1"
-# Exercise 7.1 · ●●○○○ · 4 min
-# Type what stands on your paper: one number for dvar and dmean, four for dcentered and dx.
+# Exercise 7.1 · ●●○○○ · 3 min
+# Type what stands on your paper: one number for dmean, four for dcentered and dx.
 # Example: the steps that are done would be drstd=-16, dx_hat=[0, 7, 4, -3]. Fractions: 7 / 2.
 # What is still open may stay three dots.
 # Copy this line and replace the dots:
-# on_paper = dict(dvar=..., dcentered=..., dmean=..., dx=...)
+# on_paper = dict(dvar=1, dcentered=..., dmean=..., dx=...)
 ### BEGIN SOLUTION
 on_paper = dict(dvar=1, dcentered=[-1, 3, 2, 0], dmean=-4, dx=[-2, 2, 1, -1])
 ### END SOLUTION
@@ -197,7 +197,7 @@ check.gradients_on_paper(on_paper)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# `dvar`: the derivative times `drstd`. `centered` has two arrows, to `x_hat` and to `var`: its first entry gets 0 · ½ along one of them, and your `dvar` times −2 · 2/4 along the other. `mean` stands for four arrows, each with the derivative −1. In the end `x` has two arrows again.
+# `centered` has two arrows, to `x_hat` and to `var`: its first entry gets 0 · ½ along one of them, and `dvar` times −2 · 2/4 along the other. `mean` stands for four arrows, each with the derivative −1. In the end `x` has two arrows again.
 #
 # </details>
 #
@@ -210,7 +210,6 @@ print(torch.autograd.grad(out, leaf, dy)[0])
 
 # %% tags=["hide-input"]
 # Draws the same graph with every gradient
-ARROWS["var", "rstd"] = "−1/16"
 graph(
     {
         "y": "0   7   2   3",
@@ -224,7 +223,7 @@ graph(
     title="All gradients of the row, found from right to left",
     caption="The graph as before, now with the gradient of every box.",
     alt="The same graph. dy 0 7 2 3; dx_hat 0 7 4 −3; drstd −16; dvar 1; dcentered −1 3 2 0; "
-    "dmean −4; dx −2 2 1 −1. The derivative of rstd by var is −1/16.",
+    "dmean −4; dx −2 2 1 −1.",
 )
 
 # %% [markdown]
@@ -233,46 +232,68 @@ graph(
 # %% [markdown]
 # ## 7.4 The same with letters
 #
-# Write $h$ for `dx_hat`, $r$ for `rstd`, $c$ for `centered`, $\hat x$ for `x_hat`. From $\hat x$ three paths lead back to $x$, and each brings entry $j$ a part of its gradient:
+# Write $h$ for `dx_hat`, $c$ for `centered` and $r$ for `rstd`. From `x_hat` three paths lead back to `x`, and $dx$ is the sum of what comes along them. Autograd can walk one of them alone, if the two others are detached. `along` prints what it brings, to a row of your choice.
+
+
+# %% tags=["hide-input"]
+# Lets autograd walk one path alone.
+def along(path, x=(0, 1, 2, 5), dy=(0, 7, 2, 3), weight=(3, 1, 2, -1)):
+    """Print h, centered, and what comes back to x along "straight", "mean" or "variance"."""
+    x, dy, weight = (torch.tensor(numbers, dtype=torch.float64) for numbers in (x, dy, weight))
+    x.requires_grad_()
+    mean = x.mean()  # ()
+    rstd = ((x - mean).square().mean() + 0.5) ** -0.5  # ()
+    parts = {"straight": x, "mean": mean, "variance": rstd}
+    straight, mean, rstd = (
+        part if name == path else part.detach() for name, part in parts.items()
+    )
+    y = (straight - mean) * rstd * weight  # (D,)
+    (part,) = torch.autograd.grad(y, x, dy)
+    say = lambda numbers: "  ".join(f"{number:6.2f}" for number in (numbers + 0.0).tolist())
+    print(f"h          {say(dy * weight)}")
+    print(f"centered   {say((x - x.mean()).detach())}")
+    print(f"{path:10} {say(part)}")
+
+
+# %%
+along("variance", x=(0, 1, 2, 5), dy=(0, 7, 2, 3))
+
+# %% [markdown]
+# **Find out:** guess first, then change the path and `dy`. Which path brings all entries the same number? Which brings nothing to an entry whose own `dy` is 0? And the third: by what do its four numbers differ from each other, whatever `dy` is?
 #
-# | path | in letters | on our row |
-# |---|---|---|
-# | straight | $r\,h_j$ | 0, 3.5, 2, −1.5 |
-# | through the mean | $-\,r\;\mathrm{mean}(h)$ | −1, −1, −1, −1 |
-# | through the variance | $\frac{2c_j}{D}\cdot\bigl(-\frac12 r^3\bigr)\cdot\sum_i h_i c_i$ | −1, −0.5, 0, 1.5 |
-# | sum | $dx_j$ | −2, 2, 1, −1 |
+# <details><summary>What there is to find</summary>
 #
-# The third formula is too long to remember. Make it short on paper, with $c = \hat x / r$ and a mean in the place of the sum.
-#
-# <details><summary>Does the third part not go on to the mean?</summary>
-#
-# It does, but there its four numbers add up to 0.
+# Through the mean all entries get the same. The straight path brings entry $j$ nothing if $dy_j = 0$. What comes through the variance is the row of `centered` times one number, and `dy` decides only that number.
 #
 # </details>
+#
+# Now find each part in letters, on paper: multiply the labels along the path's arrows in the figure. Where an arrow stands for four, what comes back along them is added. For the −1/16 differentiate $r = (v + \epsilon)^{-1/2}$ by $v$, where $v$ is `var`, and write $r$ for the root again. Put our row in, and compare with `along`.
 #
 # The gain and the bias have arrows to *every* row of a batch, and what comes back along them is added. `t.sum_to_size(shape)` adds over all axes that `shape` does not have.
 
 
 # %% tags=["exercise", "export"] id="ex-7-2"
-# Exercise 7.2 · ●●●○○ · 4 min
-# Write `dx = ...` and `dweight = ...` for the raise line. The check may run after `dx`.
+# Exercise 7.2 · ●●●○○ · 6 min
+# For the raise line, write `straight = ...`, then the others. The check may run after each.
 def layer_norm_backward(dy, x, mean, rstd, weight):
     """Carry a gradient back through LayerNorm over the last axis.
 
     Example: our row and dy give dx = [-2, 2, 1, -1], dweight = [0, -3.5, 0, 4.5], dbias = dy.
-    dy, x: (..., D), also a single row (D,). mean, rstd: (..., 1), those of x. weight: (D,).
-    Returns (dx, dweight, dbias) of shapes (..., D), (D,), (D,).
-    Tensor operations only, none in place, nothing detached: it will be differentiated again.
-    No autograd and no F.layer_norm inside: it is your formula.
+    dy, x, dx: (..., D). mean, rstd: (..., 1), those of x. weight, dweight, dbias: (D,).
     """
-    x_hat = (x - mean) * rstd  # (..., D)
+    c = x - mean  # (..., D)
     h = dy * weight  # (..., D)
-    dbias = dy.sum_to_size(weight.shape)  # (D,) added over all rows
-    dx = dweight = None
+    straight = through_mean = through_variance = torch.zeros_like(h)  # (..., D)
+    dweight = None
     ### BEGIN SOLUTION
-    dx = rstd * (h - h.mean(-1, keepdim=True) - x_hat * (h * x_hat).mean(-1, keepdim=True))
+    x_hat = c * rstd  # (..., D)
+    straight = rstd * h
+    through_mean = -rstd * h.mean(-1, keepdim=True)
+    through_variance = -rstd * x_hat * (h * x_hat).mean(-1, keepdim=True)
     dweight = (dy * x_hat).sum_to_size(weight.shape)  # (D,) over all rows
     ### END SOLUTION
+    dx = straight + through_mean + through_variance  # (..., D)
+    dbias = dy.sum_to_size(weight.shape)  # (D,) added over all rows
     return dx, dweight, dbias
 
 
@@ -282,63 +303,36 @@ check.layer_norm_backward(layer_norm_backward)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# `dx` is the sum of the three parts, which share one factor. The third is that factor times $-\hat x_j$ times a mean, which on our row is −2. Test your line on our row before you write code. Both means need `keepdim=True`.
+# On the straight path the arrows say `rstd` and 1. Through the mean, the box of the mean gets $-r h_i$ along each of its four arrows, and hands on a $D$-th of their sum: a sum divided by $D$ is a mean, with `keepdim=True`. Through the variance, `drstd` is the sum of $h_i c_i$, and the two arrows that are left say $-\frac12 r^3$ and $2 c_j / D$.
 #
-# The gain multiplies $\hat x$, and what arrives there from above is $dy$.
-#
-# </details>
-
-# %% [markdown]
-# ## 7.5 What the copy has lost
-#
-# What is the first of the two subtractions in your line good for? Let all four entries of $h$ grow by 6.
-
-# %%
-for more in (0, 6):  # h is dy * weight, so it grows by `more`
-    print(layer_norm_backward(dy + more / weight, x, mean, rstd, weight)[0])
-
-# %% [markdown]
-# What all entries of $h$ share does not get through, and what gets through adds up to 0. Add 1 to every entry of $x$: the mean grows by 1 as well, so the output stays, and so does the loss. The sum of $dx$ says how fast the loss grows in that direction: not at all.
-#
-# **The output hides what all entries of x share, so dx leaves it alone: the mean of dx is 0.**
-#
-# <details><summary>When this holds</summary>
-#
-# For $dx$ of each row, with any $\epsilon$, gain and number of entries, up to rounding. It does not hold for $dy$, and not for RMSNorm ([lesson 8](08_geometry.ipynb#8.4-RMSNorm:-the-sphere-alone)), which subtracts no mean.
+# The gain multiplies $\hat x = c\,r$, and what arrives there from above is $dy$.
 #
 # </details>
 #
-# In the copy, autograd treats `mean` and `rstd` as constants. So only the straight path is left.
+# <details><summary>What it is tried on</summary>
 #
-# **Predict 7.2:** give the copy our row, our gain, our $\epsilon$ and our `dy`. What is the sum of its $dx$?
-# - [ ] 0 :: The path that takes the mean off is cut.
-# - [x] 4 :: The straight path alone brings r h = (0, 3.5, 2, −1.5).
-# - [ ] 8 :: This is the sum of h. The straight path multiplies by r = ½.
-
-# %%
-print((rstd * dx_hat).sum())
-
-# %% [markdown]
-# It should be 0. In training, the mean of such a $dx$ moves all entries of a row together, and no output of the norm shows it.
+# One to five axes, also a single row (D,); rows that are constant, far from 0, or hold one large number; float32 and float64; two values of $\epsilon$. It is differentiated again, so use tensor operations only, none in place, and detach nothing. Autograd and `F.layer_norm` are refused inside: it is your formula.
 #
-# <details><summary>How far do they move?</summary>
+# </details>
 #
-# At the rate 0.05 the typical size of a row's mean, where it enters a norm, began at {cut_paths[both, 0.05, *].before:range}. After 200 steps it was {cut_paths[nothing, 0.05, *].after:range} with LayerNorm, and {cut_paths[both, 0.05, *].after:range} with the copy. With the path through the mean cut alone it was {cut_paths[mean, 0.05, *].after:range}, with the other cut alone {cut_paths[variance, 0.05, *].after:range}. {cut_paths:again}
+# <details><summary>Does the third path not go on to the mean?</summary>
+#
+# It does, but there its four numbers add up to 0.
 #
 # </details>
 
 # %% [markdown]
 # ## What you have now
 #
-# - $dx = r\,\bigl(h - \mathrm{mean}(h) - \hat x\;\mathrm{mean}(h\,\hat x)\bigr)$ with $h = dy\,\gamma$.
-# - **The mean of dx is 0.** Where it is not, $dx$ is wrong.
+# - **Multiply along an arrow. Add where several arrows leave.**
+# - Three paths lead back through LayerNorm: straight, through the mean, through the variance. $dx$ is their sum.
 #
-# **You can stop here:** close the notebook, write the line of $dx$ from memory, and put our row in.
+# **You can stop here:** close the notebook, draw the boxes from memory, and write what each path brings.
 #
-# *Sitting two* tests a published gradient, and puts your line into PyTorch.
+# *Sitting two* cuts the copy's paths one at a time, tests a published gradient, and puts yours into PyTorch.
 
 # %% [markdown]
-# ## 7.6 A second direction
+# ## 7.5 What the copy has lost
 
 # %% tags=["way-back"]
 # Back in a new kernel? Run this cell alone, then go on.
@@ -361,7 +355,74 @@ from lessonkit.mine import layer_norm, layer_norm_backward, mean_and_var
 # - [ ] The first step raises an error. :: PyTorch computes with it as with any tensor, and misses nothing.
 # - [x] It stays 1. :: Only a Parameter is registered, so neither the optimizer nor the checkpoint knows of a plain tensor.
 #
-# Where all entries of $h$ are equal, $dx$ is 0. Where else?
+# To the copy, autograd treats `mean` and `rstd` as constants, so of your three paths only the straight one is left. Which of the two lost ones costs it the digits? `cut` trains a net without those that you name, and prints how large the means of the rows are where they enter a norm.
+
+
+# %% tags=["hide-input"]
+# Trains the net with some paths cut.
+class Cut(nn.Module):
+    """LayerNorm without gain and bias, some of whose paths back are cut. x: (B, D)."""
+
+    def __init__(self, paths):
+        super().__init__()
+        self.paths, self.sizes = paths, []
+
+    def forward(self, x):
+        mean = x.mean(-1, keepdim=True)  # (B, 1)
+        self.sizes.append(mean.detach().square().mean())
+        rstd = ((x - mean).square().mean(-1, keepdim=True) + 1e-5) ** -0.5  # (B, 1)
+        mean = mean.detach() if "mean" in self.paths else mean
+        return (x - mean) * (rstd.detach() if "variance" in self.paths else rstd)  # (B, D)
+
+
+def cut(*paths, rate=0.05, seed=0):
+    """Train with these of "mean" and "variance" cut, and print the size of the rows' means."""
+    norm = Cut(paths)
+    _trained(norm, rate, seed)
+    sizes = torch.stack(norm.sizes).view(-1, 6)[:200].mean(1).sqrt()  # (steps,)
+    print(f"means of the rows: {sizes[0]:.2f} in the first step, {sizes[-1]:.2f} in the last")
+
+
+# %% tags=["nbval-ignore-output"]
+cut("mean", "variance", rate=0.05, seed=0)
+
+# %% [markdown]
+# **Find out:** write down your guess, then cut one path alone, and the other. Does a rate of 0.2 help? And what becomes of the means?
+#
+# <details><summary>What there is to find</summary>
+#
+# In our runs, the nets whose path through the mean was cut read {cut_paths[mean, 0.05, *].reads:range} at the rate 0.05 and {cut_paths[mean, 0.2, *].reads:range} at 0.2. With the other path cut they read {cut_paths[variance, 0.05, *].reads:range}, and {cut_paths[variance, 0.2, *].reads:range} at 0.2, where LayerNorm read {cut_paths[nothing, 0.2, *].reads:range}. {cut_paths:again}
+#
+# </details>
+#
+# Each path costs digits, so neither is *the* cause. How many digits, one run does not tell: without the path through the mean, a different `seed` gives a very different net. But the means tell the two apart. They grow wherever the path through the mean is cut, and only there: the rows drift, all entries together, and no output of a norm shows it.
+#
+# Your layer does not drift, for this reason. Add 1 to every entry of $x$: the mean grows by 1 as well, so the output stays, and so does the loss. The sum of $dx$ says how fast the loss grows in that direction: not at all.
+#
+# **The output hides what all entries of x share, so dx leaves it alone: the mean of dx is 0.**
+#
+# <details><summary>When this holds</summary>
+#
+# For $dx$ of each row, with any $\epsilon$, gain and number of entries, up to rounding. It does not hold for $dy$, and not for RMSNorm ([lesson 8](08_geometry.ipynb#8.4-RMSNorm:-the-sphere-alone)), which subtracts no mean.
+#
+# </details>
+#
+# In the copy only the straight path is left. It brings our row 0, 3.5, 2 and −1.5, which add up to 4, so a step along it moves the mean.
+#
+# Your three parts share the factor $r$. With $c = \hat x / r$, and a mean in the place of the sum, the third becomes $-r\,\hat x_j\,\mathrm{mean}(h\,\hat x)$. So they fit into one line:
+#
+# $$dx = r\,\bigl(h - \mathrm{mean}(h) - \hat x\;\mathrm{mean}(h\,\hat x)\bigr)$$
+#
+# <details><summary>How far do the rows drift?</summary>
+#
+# At the rate 0.05 the typical size of a row's mean, where it enters a norm, began at {cut_paths[both, 0.05, *].before:range}. After 200 steps it was {cut_paths[nothing, 0.05, *].after:range} with LayerNorm, and {cut_paths[both, 0.05, *].after:range} with the copy. With the path through the mean cut alone it was {cut_paths[mean, 0.05, *].after:range}, with the other cut alone {cut_paths[variance, 0.05, *].after:range}. {cut_paths:again}
+#
+# </details>
+
+# %% [markdown]
+# ## 7.6 A second direction
+#
+# Where all entries of $h$ are equal, $h - \mathrm{mean}(h)$ is 0, so nothing comes back. Where else is $dx$ 0?
 
 # %%
 explore.backward(marks=True)
@@ -399,28 +460,42 @@ def published(dy, x_hat, rstd, weight):
     return (weight * rstd / D) * (D * dy - sums)  # (..., D)
 
 
+# %% [markdown]
+# Is it right? And would a test find a formula that lacks its mean term, $r\,\mathrm{mean}(h)$, or its variance term, $r\,\hat x\,\mathrm{mean}(h\,\hat x)$? The inputs are yours: `gradients` prints the right $dx$ of our row and these three. It begins with a new layer and the loss `y.sum()`, so each gain and each `dy` is 1.
+
+
+# %% tags=["hide-input"]
+# Prints dx by the right formula and by three others.
+def gradients(weight, dy, x=(0, 1, 2, 5), eps=0.5):
+    """Print dx of a row x, by the right formula, by published, and without one of two terms."""
+    weight, dy, x = (torch.tensor(numbers, dtype=torch.float64) for numbers in (weight, dy, x))
+    rstd = (x.var(correction=0) + eps) ** -0.5  # ()
+    x_hat, h = (x - x.mean()) * rstd, dy * weight  # (D,) each
+    mean_term, variance_term = h.mean(), x_hat * (h * x_hat).mean()
+    for name, dx in {
+        "right": rstd * (h - mean_term - variance_term),
+        "published": published(dy, x_hat, rstd, weight),
+        "no mean term": rstd * (h - variance_term),
+        "no variance term": rstd * (h - mean_term),
+    }.items():
+        print(
+            f"{name:17}",
+            "  ".join(f"{number:6.2f}" for number in (dx.round(decimals=9) + 0.0).tolist()),
+        )
+
+
 # %%
-x_hat, dy = torch.tensor([-1, -0.5, 0, 1.5]), torch.tensor([0.0, 7, 2, 3])  # (D,) our row
-for weight in (torch.ones(4), torch.tensor([3.0, 1, 2, -1])):  # (D,) each
-    h = dy * weight  # (D,)
-    print("right    ", 0.5 * (h - h.mean() - x_hat * (h * x_hat).mean()))
-    print("published", published(dy, x_hat, 0.5, weight))
+gradients(weight=(1, 1, 1, 1), dy=(1, 1, 1, 1))
 
 # %% [markdown]
-# With gains of 1, which every new layer has, this $dx$ is right. With our gains it is wrong, and does not add up to 0.
+# **Find out:** which of the three does this test catch, and why not the others? Then change `dy`, and then the gains, until all three differ from the right one. For which gains is `published` right, whatever `dy` is?
 #
-# The loss can hide a mistake, too. One wrong gradient lacks its mean term, $r\,\mathrm{mean}(h)$, a different one its variance term, $r\,\hat x\,\mathrm{mean}(h\,\hat x)$.
+# <details><summary>What there is to find</summary>
 #
-# **Predict 7.3:** the test takes `y.sum()` as its loss, on a new layer. Which of the two does it catch?
-# - [ ] both :: A term is missed if it is not zero. What is mean(h x̂) where every h is 1?
-# - [x] only the one without its mean term :: Here h = 1. So mean(h) = 1 is missed, while mean(h x̂) = mean(x̂) = 0 is not.
-# - [ ] only the one without its variance term :: It lacks r x̂ mean(h x̂), and with h = 1 that is r x̂ mean(x̂).
-
-# %%
-h = torch.ones(4)  # (D,) y.sum() on a new layer
-print("mean(h)", h.mean().item(), "  mean(h x_hat)", (h * x_hat).mean().item())
-
-# %% [markdown]
+# Where every $h$ is 1, $\mathrm{mean}(h)$ is 1 and is missed, while $\mathrm{mean}(h\,\hat x) = \mathrm{mean}(\hat x)$ is 0 and is not. A `dy` of different numbers shows that one, too. `published` is right where all gains are equal, as in every new layer: with different gains, its $dx$ does not even add up to 0.
+#
+# </details>
+#
 # **A test is blind to a term that is 0 in it.**
 
 
@@ -475,7 +550,7 @@ class SavedStatistics(torch.autograd.Function):
 # %% [markdown]
 # `gradcheck` compares the gradient with small changes of the input, and `gradgradcheck` the gradient *of the gradient*, which a loss needs that contains a gradient. For it, autograd records what `backward` computes.
 #
-# **Predict 7.4:** `SavedStatistics` passes `gradcheck`. What does `gradgradcheck` find?
+# **Predict 7.2:** `SavedStatistics` passes `gradcheck`. What does `gradgradcheck` find?
 # - [ ] The second derivative is right. :: Your formula is plain tensor operations, which autograd differentiates. But where do the saved mean and rstd come from?
 # - [x] The second derivative is wrong. :: mean and rstd come out of forward, where nothing is recorded. To autograd they are constants, as in the copy.
 # - [ ] An error: PyTorch refuses to differentiate twice. :: It refuses only if it is told to, with once_differentiable.
@@ -489,15 +564,7 @@ for test in (gradcheck, gradgradcheck):
     print(f"{test.__name__}: {passed}")
 
 # %% [markdown]
-# It is the copy's mistake, one derivative later.
-#
-# **In backward, compute mean and rstd anew from the saved x.**
-#
-# <details><summary>When this holds</summary>
-#
-# Where autograd is to differentiate your `backward`. PyTorch's own layer saves both, and its double backward is written by hand: in PyTorch 2.13.0 the second derivative is right, the third is not.
-#
-# </details>
+# It is the copy's mistake, one derivative later. What has to change? `forward` is done, and `backward` is yours.
 
 
 # %% tags=["exercise", "export"] id="ex-7-4"
@@ -544,6 +611,14 @@ check.layer_norm_function(LayerNormFunction)
 #
 # </details>
 #
+# **In backward, compute mean and rstd anew from the saved x.**
+#
+# <details><summary>When this holds</summary>
+#
+# Where autograd is to differentiate your `backward`. PyTorch's own layer saves both, and its double backward is written by hand: in PyTorch 2.13.0 the second derivative is right, the third is not.
+#
+# </details>
+#
 # The net of the beginning, with your backward pass:
 
 
@@ -562,9 +637,9 @@ print("second derivative:", gradgradcheck(LayerNormFunction.apply, (*arguments, 
 # %% [markdown]
 # ## Take-away
 #
-# - $dx$ has three terms, one for each path. The mean of $dx$ is 0, and at $\epsilon = 0$ so is the mean of $dx\,\hat x$.
+# - $dx$ has a term for each path. Its mean is 0, and at $\epsilon = 0$ so is that of $dx\,\hat x$.
 # - A test is blind to a term that is 0 in it.
-# - In an `autograd.Function`, `backward` computes the statistics anew from the saved $x$, because saved ones are constants to autograd.
+# - To autograd, saved statistics are constants. So `backward` computes them anew.
 #
 # **Formula card**
 #
@@ -670,7 +745,8 @@ print("LayerNormFunction     ", mine_keeps)
 #
 # ## On your own
 #
-# Move one product in `published`, and it is right for every gain. Which one?
+# 1. RMSNorm divides a row by the root of its mean square, and subtracts no mean. Which paths lead back? Find each part as in [section 7.4](#7.4-The-same-with-letters), compare with autograd, and keep `rms_norm_backward(dy, x, rstd, weight)` in a file of your own in `work/mine`.
+# 2. Move one product in `published`, and it is right for every gain. Which one?
 #
 # Your layer can now carry its own gradient back, and be differentiated twice; it still cannot do without its mean, as RMSNorm does: [lesson 8](08_geometry.ipynb).
 #
