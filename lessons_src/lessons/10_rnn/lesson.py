@@ -100,7 +100,7 @@ LAYERS = {"tagger": tagger, "rnn": lambda x: tagger.rnn(x)[0], "norm": tagger.no
 
 
 def nudge(layer, sample, step):
-    """Change one step of one sample; mark the outputs of "tagger", "rnn" or "norm" that move."""
+    """Change one step of one sample; mark what moves of "tagger", "rnn" or "norm"."""
     changed = TOUCHED.clone()  # (B, T, I)
     changed[sample, step] += torch.linspace(-1, 1, 6)
     moved = (LAYERS[layer](changed) - LAYERS[layer](TOUCHED)).abs().amax(-1) > 1e-5  # (B, T)
