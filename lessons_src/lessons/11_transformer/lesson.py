@@ -589,7 +589,9 @@ def tried(*changes):
 tried("nothing", "own part", "common row 0.3", "common row 1", "common row 3")
 
 # %% [markdown]
-# So tokens that are made alike are enough to hold a Post-LN stack back, and taking the common part away is enough to heal this one. You need not believe the record: choose a place, a size in between and a seed, and guess the loss.
+# So tokens that are made alike are enough to hold a Post-LN stack back, and taking the common part away is enough to heal this one.
+#
+# **Find out:** you need not believe the record. Choose a place, a size that it does not have and a seed, write down a loss, and run.
 
 
 # %% tags=["hide-input"]
