@@ -39,6 +39,7 @@ _HOME = {
     "batch": "transformer",
     "corpus": "transformer",
     "encode": "transformer",
+    "learn_words": "transformer",
     "nats": "transformer",
     "placed": "transformer",
     "start_as": "transformer",

@@ -1,4 +1,4 @@
-"""What lesson 11 builds: Attention, Block, CharGPT, Placed, attention, batch, corpus, encode, nats, placed, start_as, training, validation.
+"""What lesson 11 builds: Attention, Block, CharGPT, Placed, attention, batch, corpus, encode, learn_words, nats, placed, start_as, training, validation.
 
 Made by coursebuild from lessons_src/lessons/11_transformer/lesson.py: edit the lesson, not this file.
 """
@@ -70,13 +70,8 @@ class Block(nn.Module):
         return self.after2(x + self.mlp(self.before2(x)))  # (B, T, C)
 
 
-# Stacks blocks to a GPT.
 class CharGPT(nn.Module):
-    """A GPT for letters: what comes next, at each position. With "pre", a final norm.
-
-    symbols: how many there are. context: most tokens T. width, heads, norm, place: of the
-    blocks. forward: tokens (B, T) -> logits (B, T, symbols).
-    """
+    """A GPT for letters: tokens (B, T) -> logits (B, T, symbols). With "pre", a final norm."""
 
     def __init__(
         self, symbols=27, context=16, width=32, heads=4, layers=12, norm=LayerNorm, place="pre"
@@ -152,6 +147,24 @@ def training(gpt, rate=3e-3, steps=100, seed=0):
         nats(gpt(x), y).backward()
         optimizer.step()
         yield step
+
+
+# learn_words: trains a GPT with levers.
+def learn_words(place, layers=12, rate=3e-3, start=None, seed=0):
+    """Train a CharGPT for 100 steps, and print its loss on the way.
+
+    start: a function that changes the model's first weights in place, or None.
+    """
+    torch.manual_seed(seed)
+    gpt = CharGPT(layers=layers, place=place)
+    if start:
+        start(gpt)
+    print(f"{place}, {layers} layers, rate {rate}", end=": ")
+    for step in training(gpt, rate, seed=seed):
+        if step in (25, 50, 100):
+            print(
+                f"{validation(gpt):.2f} after {step} steps", end="\n" if step == 100 else ", "
+            )
 
 
 # Five places for the norms of a block.

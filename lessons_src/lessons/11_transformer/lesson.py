@@ -25,7 +25,7 @@ show("norm before the function: loss after 150 steps", losses[2, :, -1], digits=
 # %% [markdown]
 # Somebody who knows only how often each letter occurs has a loss of 2.94. In three of these four runs the first model has learned no more than that, and no error was raised. What holds it back?
 #
-# *About 59 min, in two sittings of 31 and 28.* **You'll be able to**
+# *About 59 min, in two sittings of 32 and 27.* **You'll be able to**
 # - build a Transformer block, as Pre-LN and as Post-LN;
 # - say why a deep Post-LN stack can stall, with numbers;
 # - name what helps, and GPT-2's factor on its branches;
@@ -79,7 +79,13 @@ plot.blocks(
 # - [ ] (28, 4, 28, 4) :: That is the sum, x + 3x. In Post-LN the norm is still to come.
 # - [x] (1, −1, 1, −1) :: The sum is (28, 4, 28, 4), with mean 16 and deviation 12.
 # - [ ] (4, −4, 4, −4) :: You have added x and f(x) after the norm. In Post-LN the norm comes after the sum.
-#
+
+# %%
+x, ln, f = torch.tensor([7.0, 1.0, 7.0, 1.0]), LayerNorm(4), lambda x: 3 * x
+show("Pre-LN ", (x + f(ln(x))).detach(), digits=2)
+show("Post-LN", ln(x + f(x)).detach(), digits=2)
+
+# %% [markdown]
 # **In Pre-LN a block only adds to the stream. In Post-LN every norm rescales all of it.**
 
 
@@ -88,11 +94,9 @@ plot.blocks(
 def pre_ln(x, attend, mlp, norm1, norm2):
     """A whole Pre-LN block: attention, then MLP, each with its norm and its skip.
 
-    Example: let attend and mlp return three times what they get, and let both norms be
-    LayerNorm. Of (7, 1, 7, 1) attention's half makes (10, -2, 10, -2), and the MLP's half
-    makes (13, -5, 13, -5) of that.
-    x: (B, T, C). attend, mlp, norm1, norm2: functions (B, T, C) -> (B, T, C); norm1 belongs
-    to attend, norm2 to mlp. Returns (B, T, C), with gradients; x itself is not changed.
+    Example: where attend and mlp triple what they get, and both norms are LayerNorm,
+    (7, 1, 7, 1) becomes (10, -2, 10, -2), and that becomes (13, -5, 13, -5).
+    x, the result, and what all four functions take and return: (B, T, C).
     """
     ### BEGIN SOLUTION
     x = x + attend(norm1(x))  # (B, T, C)
@@ -104,6 +108,12 @@ def pre_ln(x, attend, mlp, norm1, norm2):
 check.pre_ln(pre_ln)
 
 # %% [markdown]
+# <details><summary>What it is tried on</summary>
+#
+# Many shapes, two number types, gradients. `norm1` belongs to `attend`, `norm2` to `mlp`, and `x` itself may not be changed.
+#
+# </details>
+#
 # <details><summary>Hint</summary>
 #
 # Read the picture named Pre-LN from the bottom to the top, twice. The second half starts from the sum that the first half made.
@@ -116,17 +126,15 @@ check.pre_ln(pre_ln)
 #
 # Say that the rows have mean 0 and mean square 1, and that a branch adds a row of mean square 3, **the same row to every token**. If it has nothing to do with the rows that are there, mean squares add: 1 + 3 = 4.
 #
-# - **Post-LN:** the norm divides by $\sqrt 4 = 2$. What was added is the same for all, but what *distinguishes* two tokens has been halved. Every norm does it again: after 8 branches a 256th is left.
-# - **Pre-LN:** nobody divides on the way. After 8 such branches, independent of each other, the stream has mean square $1 + 8 \cdot 3 = 25$. One final norm divides, by 5: a fifth is left.
+# In **Post-LN** the norm divides this by $\sqrt 4 = 2$. What was added is the same for all, but what *distinguishes* two tokens has been halved, and the next norm starts from mean square 1 again. In **Pre-LN** no norm stands on the stream, except for a final one after the last block. What does each do over many branches, whose rows have nothing to do with each other?
 
 # %% tags=["exercise"] id="ex-11-2"
 # Exercise 11.2 · ●●○○○ · 4 min
-# As above, the rows have mean square 1, but each of 6 branches adds a row of mean square 8, the
-# same to every token. By what is the difference between two tokens divided?
-# With 8 branches of mean square 3: post_one=2, post_all=256, pre_stream=25, pre_all=5.
+# The rows have mean square 1, and each of 6 branches adds a row of mean square 8, the same
+# to every token. By what is the difference between two tokens divided?
 # Copy this line and replace the dots by numbers:
 # divided_by = dict(post_one=..., post_all=..., pre_stream=..., pre_all=..., post_small=...)
-# post_one    Post-LN: by the first norm
+# post_one    Post-LN: by the first norm (above: 2)
 # post_all    Post-LN: by all six
 # pre_stream  Pre-LN: the mean square of the stream after the six branches
 # pre_all     Pre-LN: by the final norm, the only one on the stream
@@ -145,11 +153,11 @@ check.divided_by(divided_by)
 #
 # </details>
 #
-# **In Post-LN the divisions of all norms multiply. In Pre-LN the stream is divided once, at the end.**
+# **In Post-LN the divisions of all norms multiply. In Pre-LN the stream is divided once, at the end.** Noci et al. ([2022](https://arxiv.org/abs/2206.03126)) call it *rank collapse* when tokens become alike.
 #
 # <details><summary>When this holds</summary>
 #
-# The structure always, the numbers at gain 1 and $\epsilon = 0$. Real branches also add what differs. That tokens become alike is called *rank collapse* (Noci et al., 2022).
+# The structure always, the numbers at gain 1 and $\epsilon = 0$. Real branches also add what differs.
 #
 # </details>
 #
@@ -219,17 +227,12 @@ class Block(nn.Module):
 
 
 # %% [markdown]
-# `nn.Identity()` does nothing, so under `"pre"` the last two lines are your `pre_ln`. A GPT (folded) stacks blocks between an **embedding** (a learned row of numbers for each letter and each position) and a linear layer that scores the next letter. Its matrices start as **Xavier** proposed, with the variance 2 / (inputs + outputs). It reads 63,240 English words.
+# `nn.Identity()` does nothing, so under `"pre"` the last two lines are your `pre_ln`. A GPT stacks blocks between an **embedding** (a learned row of numbers for each letter and each position) and a linear layer that scores the next letter. Its matrices start as **Xavier** proposed, with the variance 2 / (inputs + outputs). It reads 63,240 English words.
 
 
-# %% tags=["export", "hide-input"]
-# Stacks blocks to a GPT.
+# %% tags=["export"]
 class CharGPT(nn.Module):
-    """A GPT for letters: what comes next, at each position. With "pre", a final norm.
-
-    symbols: how many there are. context: most tokens T. width, heads, norm, place: of the
-    blocks. forward: tokens (B, T) -> logits (B, T, symbols).
-    """
+    """A GPT for letters: tokens (B, T) -> logits (B, T, symbols). With "pre", a final norm."""
 
     def __init__(
         self, symbols=27, context=16, width=32, heads=4, layers=12, norm=LayerNorm, place="pre"
@@ -331,16 +334,33 @@ def training(gpt, rate=3e-3, steps=100, seed=0):
         yield step
 
 
-# %% tags=["nbval-ignore-output"]
-for place in ("pre", "post"):
-    torch.manual_seed(0)
-    gpt = CharGPT(place=place)
-    for step in training(gpt):
+# %% tags=["export", "hide-input"]
+# learn_words: trains a GPT with levers.
+def learn_words(place, layers=12, rate=3e-3, start=None, seed=0):
+    """Train a CharGPT for 100 steps, and print its loss on the way.
+
+    start: a function that changes the model's first weights in place, or None.
+    """
+    torch.manual_seed(seed)
+    gpt = CharGPT(layers=layers, place=place)
+    if start:
+        start(gpt)
+    print(f"{place}, {layers} layers, rate {rate}", end=": ")
+    for step in training(gpt, rate, seed=seed):
         if step in (25, 50, 100):
-            print(f"{place:4} step {step:3}: loss {validation(gpt):.2f}")
+            print(
+                f"{validation(gpt):.2f} after {step} steps", end="\n" if step == 100 else ", "
+            )
+
+
+# %% tags=["nbval-ignore-output"]
+learn_words("pre")
+
+# %% tags=["nbval-ignore-output"]
+learn_words("post")  # yours: place, layers, rate, seed
 
 # %% [markdown]
-# Pre-LN comes down to the bigram table, and Post-LN stays at the letter frequencies.
+# Pre-LN comes down to the bigram table, and Post-LN stays at the letter frequencies. Is it this one draw of the weights? Try a seed of your own.
 #
 # <details><summary>How sure is that?</summary>
 #
@@ -367,7 +387,7 @@ import math
 import torch
 from torch import nn
 
-from fromscratch.transformer import CharGPT, batch, training, validation
+from fromscratch.transformer import CharGPT, batch, learn_words, training, validation
 from lessonkit import check, evidence, plot, show
 
 losses = evidence.load("transformer_gpt")["validation"]  # (20, 4, 6)
@@ -383,14 +403,7 @@ losses = evidence.load("transformer_gpt")["validation"]  # (20, 4, 6)
 # - [ ] rows with variance 1 :: With a mean of 5 their mean square is 26, so RMSNorm divides by 5.1 and leaves the mean in.
 # - [ ] none :: There is one kind of row for which centering changes nothing.
 #
-# On paper, norms can make all tokens alike. The gradient takes the same path back.
-#
-# **Predict 11.2:** say that the gradient comes back along the skips alone, and that each norm divides it by 2. Which block of a Post-LN stack gets the smallest gradient?
-# - [ ] the last one :: Its gradient has come through its own two norms only.
-# - [ ] all blocks alike :: Then each would have the same number of norms between itself and the loss.
-# - [x] the first one :: Its gradient has come through the norms of all blocks after it.
-#
-# Does it happen in our net, and is it why Post-LN stalls? Others found other causes, and put the norm in other places:
+# On paper, norms can make all tokens alike. Does it happen in our net, and is it why Post-LN stalls? Others found other causes, and put the norm in other places:
 #
 # | place | half a block | used by |
 # |---|---|---|
@@ -547,7 +560,7 @@ look(place="post", start="Xavier", rate=0.003)  # yours: see the choices above
 #
 # A cause that a paper names is worth what its intervention shows: take it away, and see whether the patient gets well; bring it in, and see whether a healthy net falls ill. The patient is Post-LN from Xavier's start at 0.003. Pre-LN is the control.
 #
-# **Predict 11.3:** take away what each branch adds to all tokens alike, and add instead a fixed row that is the same for all, of mean square 0.3, 1 or 3 (think of [11.3](#11.3-What-becomes-of-a-difference)). What happens to the loss?
+# **Predict 11.2:** take away what each branch adds to all tokens alike, and add instead a fixed row that is the same for all, of mean square 0.3, 1 or 3 (think of [11.3](#11.3-What-becomes-of-a-difference)). What happens to the loss?
 # - [ ] it gets worse with the size of the row, in both stacks alike :: In Pre-LN nobody divides on the way. Only the final norm does, once.
 # - [x] it gets worse with the size of the row in Post-LN, and hardly in Pre-LN :: In Post-LN the divisions of 24 norms multiply. In Pre-LN there is one.
 # - [ ] nothing in either: a fixed row tells nothing, and nothing is lost :: Nothing is lost by adding it. It is lost by the division that follows.
@@ -576,17 +589,26 @@ def tried(*changes):
 tried("nothing", "own part", "common row 0.3", "common row 1", "common row 3")
 
 # %% [markdown]
-# So tokens that are made alike are enough to hold a Post-LN stack back, and taking the common part away is enough to heal this one. Repeat it with a seed of your own, and a size in between:
+# So tokens that are made alike are enough to hold a Post-LN stack back, and taking the common part away is enough to heal this one.
+#
+# **Find out:** you need not believe the record. Choose a place, a size that it does not have and a seed, write down a loss, and run.
+
+
+# %% tags=["hide-input"]
+# with_row: trains with a row for each branch.
+def with_row(place, size, seed=0):
+    """Train with each branch's own part and a fixed row of mean square size; print the loss."""
+    torch.manual_seed(seed)
+    gpt = placed(place)
+    for block in gpt.blocks:
+        block.own, block.common = True, torch.randn(2, 32) * size**0.5  # a row for each branch
+    for _ in training(gpt, steps=150, seed=seed):
+        pass
+    print(f"{place}, a common row of mean square {size}: loss {validation(gpt):.2f}")
+
 
 # %% tags=["nbval-ignore-output"]
-place, size, seed = "post", 2.0, 0  # yours
-torch.manual_seed(seed)
-gpt = placed(place)
-for block in gpt.blocks:
-    block.own, block.common = True, torch.randn(2, 32) * size**0.5  # a row for each branch
-for _ in training(gpt, steps=150, seed=seed):
-    pass
-print(f"{place}, a common row of mean square {size}: loss {validation(gpt):.2f}")
+with_row("post", size=2.0)  # yours
 
 # %% [markdown]
 # Others blame something else, and for each of them the record holds an intervention. Guess which of these heal Post-LN, then run the cell. (The memory is Adam's, and the table says what was done.)
@@ -604,11 +626,11 @@ tried("memory cleared", "wide skips", "scaled branches", "quiet deep norms")
 # | [The Curse of Depth, 2025](https://arxiv.org/abs/2502.05795): in Pre-LN the deep blocks do little; let their norms return less | block $k$'s norms times $1/\sqrt k$ | In Pre-LN one of the last four blocks is worth {causes[pre, nothing].deep:range}, so that is so. The cure does not make it worth more in 12 blocks and 150 steps ({causes[pre, quiet deep norms].deep:range}). |
 # | [Keel, 2026](https://arxiv.org/abs/2601.19895): the gradient fades along the skips, so widen them by $n$ | `keel` in the atlas | It learns at all four rates from both starts. At the start the gradient fades little here: in eight runs the first block's was {causes[post, nothing].first_to_last:median} of the last one's in the median. |
 #
-# **Take the cause away, bring it in, and watch a control.** This is not the only cure: what makes branches small or skips wide keeps tokens apart as well.
+# **Take the cause away, bring it in, and watch a control.** This is not the only cure: what makes branches small or skips wide keeps tokens apart as well. And it is not the only illness: from GPT-2's start tokens stay unlike, and still Post-LN stalls at 0.03. All of this was seen in 12 blocks of 32 features that read letters for 150 steps.
 #
 # <details><summary>When this holds</summary>
 #
-# In a net of 12 blocks and 32 features that reads letters, 150 steps at 0.003. Wide skips change nothing in Pre-LN, quiet deep norms nothing in Post-LN. {causes:again} Tokens that become alike are not all: from GPT-2's start, where they do not, Post-LN stalls at 0.03 ({atlas[post, GPT-2, 0.03].loss:range} in {atlas[post, GPT-2, 0.03]:n} runs).
+# The interventions are at 0.003. Wide skips change nothing in Pre-LN, quiet deep norms nothing in Post-LN. {causes:again} From GPT-2's start Post-LN ended at {atlas[post, GPT-2, 0.03].loss:range} at 0.03, in {atlas[post, GPT-2, 0.03]:n} runs.
 #
 # </details>
 #
@@ -651,17 +673,10 @@ check.scale_branches(scale_branches)
 # Does your factor heal the patient of the opening?
 
 # %% tags=["nbval-ignore-output"]
-layers, rate, start = 12, 3e-3, scale_branches  # knobs; start can also be None
-torch.manual_seed(0)
-gpt = CharGPT(layers=layers, place="post")
-if start:
-    start(gpt)
-for _ in training(gpt, rate):
-    pass
-print(f"{layers} layers, rate {rate}: loss {validation(gpt):.2f}")
+learn_words("post", start=scale_branches)  # yours: layers, rate, start
 
 # %% [markdown]
-# It does: after 100 steps Post-LN is where Pre-LN was. Now set `start` to None, and find two other ways to help.
+# It does: after 100 steps Post-LN is where Pre-LN was. **Find out:** without `start`, which number of layers, and which rate, does it learn with? Guess one of each, and try them.
 #
 # <details><summary>What there is to find</summary>
 #
@@ -721,7 +736,7 @@ for layers in (4, 16, 64):
 # | GPT-2 small, 12 blocks | Pre-LN | LayerNorm | 2 a block, and one after the last block: 25 |
 # | Llama 7B, 32 blocks | Pre-LN | RMSNorm | 2 a block, and one after the last block |
 #
-# **Predict 11.4:** many programs call the two norms of a Llama block `input_layernorm` and `post_attention_layernorm`. How many norms has Llama 7B, and is the second one Post-LN?
+# **Predict 11.3:** many programs call the two norms of a Llama block `input_layernorm` and `post_attention_layernorm`. How many norms has Llama 7B, and is the second one Post-LN?
 # - [ ] 65, and yes :: The number is right. But the name says only that it comes after the *attention*: it is on the branch, before the MLP.
 # - [x] 65, and no :: 2 · 32 + 1. The second norm comes after the *attention*, but on the branch, before the MLP: Pre-LN.
 # - [ ] 64, and no :: The norm after the last block is missing in that count.
@@ -882,8 +897,8 @@ show("largest change of the output", (with_both - without).abs().max().item(), d
 #
 # ## On your own
 #
-# 1. Raise the depth from 6 to 12 in steps of 2. Where does Post-LN stall?
-# 2. Give `Block` a third place, norms on both ends of the branch: `x + after(f(before(x)))` (Peri-LN, [lesson 12](12_family.ipynb)). How does the stream grow?
+# 1. Write a `Block` of your own into a file in `work/mine`, with your `LayerNorm` in a third place: on both ends of the branch, `x + after(f(before(x)))` (Peri-LN, [lesson 12](12_family.ipynb)). Does a GPT of it learn? How does its stream grow?
+# 2. Raise the depth from 6 to 12 in steps of 2. Where does Post-LN stall?
 #
 # Your layer can now stand in a deep GPT, in either place, and the GPT trains; it still cannot leave a trained net without changing what the net computes: [lesson 12](12_family.ipynb).
 #
