@@ -7,7 +7,6 @@
 from numbers import Integral
 
 import torch
-from matplotlib.patches import Rectangle
 from torch import nn
 from torch.nn import functional as F
 
@@ -87,7 +86,7 @@ print(f"the new net reads {_accuracy(new_net, digits):.0%}")
 #
 # </details>
 #
-# *About 59 min, in two sittings of 31 and 28.* **You'll be able to**
+# *About 58 min, in two sittings of 32 and 26.* **You'll be able to**
 # - say what gain and bias can do, and what they cannot;
 # - write LayerNorm over any trailing shape, as a module that exchanges checkpoints with PyTorch;
 # - find out what the numbers of a checkpoint mean.
@@ -143,38 +142,43 @@ show("means", y.mean(-1), digits=1)
 
 # %% tags=["hide-input"]
 # Draws what belongs to a row and what to a column.
+rows = torch.cat([x, 2 * x[:1]])  # (3, D)
+
+
+def cell(ax, left, low, fill, edge, wide=1.0):
+    right = left + wide
+    ax.fill([left, right, right, left], [low, low, low + 1, low + 1], fc=fill, ec=edge, lw=1.2)
+
+
 def draw(ax):
     blue, brown = plot.COLORS["LayerNorm"], "#8A4B08"
-    for i, row in enumerate(x.tolist()):
-        for j, value in enumerate(row):
-            ax.add_patch(plot_cell((j, -i), "white", "#888888"))
-            ax.text(j + 0.5, 0.5 - i, f"{value:g}", ha="center", va="center")
-        ax.add_patch(plot_cell((5.4, -i), "#DCEBF5", blue, wide=2.2))
-        means = f"mean {x[i].mean():g}, variance {x[i].var(correction=0):g}"
-        ax.text(6.5, 0.5 - i, means, ha="center", va="center", color=blue, fontsize=10)
+    middle = dict(ha="center", va="center")
+    for i, row in enumerate(rows):
+        for j, value in enumerate(row.tolist()):
+            cell(ax, j, -i, "white", "#888888")
+            ax.text(j + 0.5, 0.5 - i, f"{value:g}".replace("-", "−"), **middle)
+        cell(ax, 5.4, -i, "#DCEBF5", blue, wide=2.4)
+        own = f"mean {row.mean():g}, variance {row.var(correction=0):g}"
+        ax.text(6.6, 0.5 - i, own, color=blue, fontsize=10, **middle)
         ax.text(-0.2, 0.5 - i, f"row {i + 1}", ha="right", va="center")
     for j in range(5):
-        ax.add_patch(plot_cell((j, -2.4), "#F7E9D7", brown))
-        numbers = f"· {gain[j]:g}\n+ {bias[j]:g}"
-        ax.text(j + 0.5, -1.9, numbers, ha="center", va="center", color=brown)
+        cell(ax, j, -3.4, "#F7E9D7", brown)
+        ax.text(j + 0.5, -2.9, f"· {gain[j]:g}\n+ {bias[j]:g}", color=brown, **middle)
         ax.text(j + 0.5, 1.2, f"feature {j + 1}", ha="center", fontsize=10)
-    ax.text(-0.2, -1.9, "gain, bias", ha="right", va="center", color=brown)
-    ax.set(xlim=(-1.5, 7.8), ylim=(-2.6, 1.6))
+    ax.text(-0.2, -2.9, "gain, bias", ha="right", va="center", color=brown)
+    ax.set(xlim=(-1.5, 7.9), ylim=(-3.5, 1.6))
     ax.set_axis_off()
-
-
-def plot_cell(corner, fill, edge, wide=1.0):
-    return Rectangle(corner, wide, 1.0, facecolor=fill, edgecolor=edge)
 
 
 plot.figure(
     draw,
-    size=(7.6, 2.7),
-    title="A row brings its own mean and variance; a column keeps its gain and bias",
-    caption="The two rows from above. A third row would bring its own pair on the right, and "
-    "meet the same five pairs below.",
-    alt="A table of two rows and five features. Beside each row stands its own mean and "
-    "variance, 1 and 4. Below each column stands one gain and one bias, which both rows share.",
+    size=(7.6, 3.3),
+    title="Mean and variance run along a row, gain and bias down a column",
+    caption="The two rows from above, and twice the first. The second has the first one's mean "
+    "and variance, because it has the same numbers.",
+    alt="A table of three rows and five features. Beside each row stand its own mean and "
+    "variance: 1 and 4, 1 and 4, 2 and 16. Below each column stands one gain and one bias, "
+    "which all three rows share.",
 )
 
 # %% [markdown]
