@@ -614,7 +614,7 @@ ask([4.0, 4.0, 4.0, 4.0], gain=0.0, offset=0.0)
 #
 # <details><summary>What there is to find</summary>
 #
-# Rows of equal numbers tell nothing about the factor, because $\hat x$ is 0, and the gain 0 leaves three of the four formulas that agree: only $g$ itself is out. With the gain 2 and the row 0, 4, 8, 12 the output is three times $\hat x$. So the factor is $1 + g$; $e^2$ is about 7. The offset is added as it is.
+# Rows of equal numbers tell nothing about the factor, because $\hat x$ is 0, and at the gain 0 three of the four formulas agree: only $g$ itself is out. With the gain 2 and the row 0, 4, 8, 12 the output is three times $\hat x$. So the factor is $1 + g$; $e^2$ is about 7. The offset is added as it is.
 #
 # </details>
 #
