@@ -134,9 +134,10 @@ OTHER = MEAN.replace("-1", "(-1,)")
 CHECK, ASK = "check.mean_and_var(mean_and_var)", "from lessonkit.mine import mean_and_var"
 FOURTH = read(SOURCES[3])
 GIVEN = [cell.source for cell in FOURTH.code("export") if re.search("^def _(sizes|check_inputs)", cell.source, re.M)]
-(UNSOLVED, LAYER_NORM), (_, LAYER) = (blank(FOURTH, cell) for cell in FOURTH.code("exercise")[1:3])
+(_, OVER), (UNSOLVED, LAYER_NORM), (_, LAYER) = (blank(FOURTH, cell) for cell in FOURTH.code("exercise")[1:4])
+GIVEN.append(OVER)
 FUNCTION = [*GIVEN, LAYER_NORM, "check.layer_norm(layer_norm)"]
-ROUNDED = LAYER_NORM.replace("    c = c - c.mean(axes, keepdim=True)  # what rounding left of the mean\n", "")
+ROUNDED = LAYER_NORM.replace("  # float64 stays float64", "")
 CHECK_LAYER = "check.layer_norm_module(LayerNorm)"
 IN_OWN_WORDS = [
     "class Base(nn.Module):\n    pass",
@@ -264,8 +265,8 @@ ACCIDENTS = {
         ([OTHER, CHECK], TWO, f"{OTHER}|NOT {MEAN}"),
     ],
     "the second exercise uses the first, which is answered anew": [
-        ([*FUNCTION, LAYER, CHECK_LAYER], FOUR, "what rounding left"),
-        ([ROUNDED, "check.layer_norm(layer_norm)"], FOUR, "class LayerNorm|NOT what rounding left"),
+        ([*FUNCTION, LAYER, CHECK_LAYER], FOUR, "# float64 stays float64"),
+        ([ROUNDED, "check.layer_norm(layer_norm)"], FOUR, "class LayerNorm|NOT # float64 stays float64"),
     ],
     "the next day": [
         (

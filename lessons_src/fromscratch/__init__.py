@@ -14,6 +14,7 @@ _HOME = {
     "LayerNorm": "affine_and_module",
     "OldNorm": "affine_and_module",
     "layer_norm": "affine_and_module",
+    "normalize_over": "affine_and_module",
     "BatchNorm1d": "batchnorm",
     "RunningStatistics": "batchnorm",
     "channel_stats": "batchnorm",

@@ -1,4 +1,4 @@
-"""What lesson 4 builds: LayerNorm, OldNorm, layer_norm.
+"""What lesson 4 builds: LayerNorm, OldNorm, layer_norm, normalize_over.
 
 Made by coursebuild from lessons_src/lessons/04_affine_and_module/lesson.py: edit the lesson, not this file.
 """
@@ -45,6 +45,20 @@ def _accuracy(net, digits):
     """Return the share of the test digits that a net reads, 0 to 1."""
     scores = net(digits.x_test.double())  # (500, 10)
     return (scores.argmax(-1) == digits.y_test).double().mean().item()
+
+
+def normalize_over(x, sizes, eps=1e-5):
+    """Normalize the last axes of x together; they have these sizes.
+
+    Example: the block 0, 1 over 2, 5 with sizes=(2, 2), eps=0.5 gives -1, -0.5 over 0, 1.5.
+    x: (..., *sizes) float32 or float64. sizes: a tuple. Returns x's shape and dtype.
+    eps is added to the biased variance, under the root.
+    """
+    axes = tuple(range(-len(sizes), 0))  # (-1,), (-2, -1), ...
+    c = x - x.mean(axes, keepdim=True)
+    c = c - c.mean(axes, keepdim=True)  # what rounding left of the mean
+    var = (c * c).mean(axes, keepdim=True)
+    return c / torch.sqrt(var + eps)
 
 
 # Makes a tuple of normalized_shape.
@@ -117,24 +131,18 @@ def _check_inputs(x, sizes, weight, bias):
 
 
 def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    """LayerNorm over the last axes of x.
+    """LayerNorm over the last axes of x, with your normalize_over.
 
-    Example: [0, 1, 2, 5] with normalized_shape=4 and eps=0.5 gives [-1, -0.5, 0, 1.5].
-    x: (..., *normalized_shape), any float type, perhaps no rows. Returns x's shape and type.
+    Example: x = [0, 1, 2, 5], 4, weight = [2, 2, 2, 2], eps=0.5 gives [-2, -1, 0, 3].
+    x: (..., *normalized_shape), any float type. Returns x's shape and type.
     weight, bias: of shape normalized_shape, or None, each for itself.
-    The variance is the biased one; eps is added to it and may be 0. Half precision is computed
-    in float32 and rounded once, at the end; float64 stays float64. Write it in plain tensor
-    operations, none of them in place, without PyTorch's own norms.
+    Half precision becomes float32 and is rounded once, at the end; float64 stays float64.
     """
     sizes = _sizes(normalized_shape)  # a tuple, (4,) or (3, 4)
     _check_inputs(x, sizes, weight, bias)
     x = x.contiguous()  # a transposed x gives a result in plain order, as PyTorch's
-    axes = tuple(range(-len(sizes), 0))  # (-1,), (-2, -1), ...
-    c = x.to(torch.promote_types(x.dtype, torch.float32))  # float64 stays float64
-    c = c - c.mean(axes, keepdim=True)
-    c = c - c.mean(axes, keepdim=True)  # what rounding left of the mean
-    var = (c * c).mean(axes, keepdim=True)
-    y = c / torch.sqrt(var + eps)
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))  # float64 stays float64
+    y = normalize_over(wide, sizes, eps)
     y = y if weight is None else y * weight
     y = y if bias is None else y + bias
     return y.to(x.dtype)

@@ -1,4 +1,4 @@
-"""The learner's own layers: `from lessonkit.mine import LayerNorm` gives the answer to exercise 4.3 that was kept.
+"""The learner's own layers: `from lessonkit.mine import LayerNorm` gives the answer to exercise 4.4 that was kept.
 
 Where a learner has passed the exercise's check, that is the learner's own, else the course's; a line says which. What
 was edited since must pass its check again before it is used.

@@ -7,11 +7,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from fromscratch import LayerNorm, layer_norm
+from fromscratch import LayerNorm, layer_norm, normalize_over
 from fromscratch.affine_and_module import _check_inputs, _sizes
 from lessonkit.check.declare import instead
 
 from .checks import _in_steps as centered_once
+from .checks import _over_in_steps as centered_over
 from .checks import _translated as by_rpartition
 
 
@@ -27,6 +28,19 @@ def flattened(x, normalized_shape, weight=None, bias=None, eps=1e-5):
     weight = z.new_ones(sizes) if weight is None else weight
     bias = z.new_zeros(sizes) if bias is None else bias
     return (rows.reshape(x.shape) * weight + bias).to(x.dtype)
+
+
+def flat_over(x, sizes, eps=1e-5):
+    rows = x.flatten(-len(sizes))
+    rows = rows - rows.mean(-1, keepdim=True)
+    rows = rows * torch.rsqrt(rows.square().mean(-1, keepdim=True) + eps)
+    return rows.reshape(x.shape)
+
+
+def over_by_size(x, sizes, eps=1e-5):
+    axes = [i for i, size in enumerate(x.shape) if size in sizes]
+    c = x - x.mean(axes, keepdim=True)
+    return c / torch.sqrt((c * c).mean(axes, keepdim=True) + eps)
 
 
 def axes_by_size(x, normalized_shape, weight, bias, eps=1e-5):
@@ -65,7 +79,25 @@ def by_expression(state):
 
 
 ANSWERS = {
-    "folded": {"right": {"lists": {"o_1": [2, 12], "o_2": [4, -3], "b": [2, 4]}}},
+    "folded": {"right": {"lists": {"o": [2, 12], "b": 2}}},
+    "normalize_over": {
+        "right": {
+            "the course's": normalize_over,
+            "centered once": centered_over,
+            "flattened": flat_over,
+        },
+        "wrong": {
+            "axes looked up by size": (over_by_size, "(4, 3, 4)"),
+            "F.layer_norm": (
+                lambda x, sizes, eps=1e-5: F.layer_norm(x, sizes, eps=eps),
+                "PyTorch's own layer_norm",
+            ),
+            "a smallest eps": (
+                instead(centered_over, "deviation = torch.sqrt(var + max(eps, 1e-12))"),
+                "eps=0",
+            ),
+        },
+    },
     "layer_norm": {
         "right": {
             "the course's": layer_norm,

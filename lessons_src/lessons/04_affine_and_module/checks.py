@@ -8,6 +8,7 @@ import torch
 from fromscratch.affine_and_module import LayerNorm as _LayerNorm
 from fromscratch.affine_and_module import _check_inputs, _sizes
 from fromscratch.affine_and_module import layer_norm as _layer_norm
+from fromscratch.affine_and_module import normalize_over as _normalize_over
 from lessonkit.check.declare import (
     Probe,
     call,
@@ -20,60 +21,30 @@ from lessonkit.check.declare import (
     refusing,
 )
 
-_COLUMNS = "Each gain multiplies what its own feature is multiplied by: the gain 2 the first factor, the gain 3 the second."
 _FACTORS = (
     "These are the factors of z_1 and z_2. Put 2 x_hat_1 + 1 and 3 x_hat_2 - 1 in their place."
 )
-_GAINS = "These are the gains. Multiply each with the factor of its z in this output."
-_ONE_INPUT = "That is what one x_hat is multiplied by, in each output. Asked is one output: what it multiplies each x_hat by."
-_ROW = "The factors of one output stand in one row, beside each other."
+_GAINS = "These are the gains. Multiply each with the factor of its z."
+_COLUMNS = "Each gain multiplies what its own feature is multiplied by: the gain 2 the first factor, the gain 3 the second."
+_BRACKETS = "A factor multiplies the whole z, the number at its end as well. | Put z_1 and z_2 in brackets."
 folded = quiz(
-    o_1=(
+    o=(
         (2, 12),
         {
             (1, 4): _FACTORS,
-            (2, 4): _ONE_INPUT,
-            (2, 6): _ROW,
             (2, 3): _GAINS,
             (2, 8): f"Here both factors are multiplied by 2. {_COLUMNS}",
-        },
-    ),
-    o_2=(
-        (4, -3),
-        {
-            (2, -1): _FACTORS,
-            (12, -3): _ONE_INPUT,
-            (8, -3): _ROW,
-            (2, 3): _GAINS,
-            (6, -3): f"Here both factors are multiplied by 3. {_COLUMNS}",
-            (4, 3): "Look at the sign: z_2 is subtracted in the second output.",
+            (3, 12): f"Here both factors are multiplied by 3. {_COLUMNS}",
         },
     ),
     b=(
-        (2, 4),
+        2,
         {
-            (
-                1,
-                -1,
-            ): "These are the biases of z_1 and z_2. Each goes through the linear layer first.",
-            (10, 4): "z_2 is 3 x_hat_2 - 1: its bias is -1. Look at the sign.",
-            (
-                5,
-                1,
-            ): "This is what the linear layer added before. The biases of z_1 and z_2 come through the factors, too.",
-            (
-                -3,
-                3,
-            ): "This is what the biases of z_1 and z_2 become. The linear layer adds 5 and 1 as before.",
-            **dict.fromkeys(
-                ((5, 4), (5, 3), (2, 3), (6, 3)),
-                "A factor multiplies the whole z, the number at its end as well. | Put z_1 and z_2 in brackets.",
-            ),
-            (
-                6,
-                0,
-            ): "The biases 1 and -1 are not added to the outputs as they are: z_1 and z_2 are multiplied first.",
-            (2, 2): "z_2 is subtracted in the second output, so its bias -1 adds 1 there.",
+            10: "z_2 is 3 x_hat_2 - 1: its bias is -1. Look at the sign.",
+            5: "This is what the linear layer added before. The biases of z_1 and z_2 come through the factors, too. | Put z_1 and z_2 in brackets.",
+            -3: "This is what the biases of z_1 and z_2 become. The linear layer adds 5 as before.",
+            6: _BRACKETS,
+            4: _BRACKETS,
         },
     ),
 )
@@ -129,9 +100,138 @@ _SIZES = {"E": (1, 3), "D": (7, 1, 2, 17, 400)}
 _BY_HAND = ("layer_norm", "group_norm", "instance_norm", "batch_norm", "rms_norm")
 _X, _WEIGHT, _BIAS = draw(28, 3, 4, mean=1), draw(29, 4), draw(31, 4)
 
+
 # A misconception is told by the first stage that fails, so that of two at once each gets its cause. The tolerance of
 # the formula is 5e-6 of the largest value, 40 units of float32: an answer that computes all in float32 is told so by
 # the float64 that comes next; any other formula is further off.
+def _over_in_steps(x, sizes, eps=1e-5):
+    axes = tuple(range(-len(sizes), 0))
+    mean = x.mean(axes, keepdim=True)
+    c = x - mean
+    var = (c * c).mean(axes, keepdim=True)
+    deviation = torch.sqrt(var + eps)
+    return c / deviation
+
+
+def _over(label, shape, sizes, *eps, mean=0, scale=1, **options):
+    """Return a Probe: a call of normalize_over with random x."""
+    x = draw(13, *shape, mean=mean, scale=scale, dtype=torch.float64)
+    names = ("x", "sizes", "eps")
+    return call(label, x, sizes, *eps, names=names, **{"tolerance": 5e-6} | options)
+
+
+def _mapped_over(label, x):
+    def run(answer):
+        of_one = lambda x: answer(x, (4,))  # noqa: E731
+        return {"the result": torch.func.vmap(of_one, 1, randomness="different")(x.clone())}
+
+    return Probe(label, run)
+
+
+normalize_over = exercise(
+    _normalize_over,
+    (
+        [
+            _over("rows of spread 0.001", (3, 6), (6,), scale=1e-3),
+            _over("a (4, 3, 4) tensor with sizes=(4,)", (4, 3, 4), (4,)),
+            _over("a (2, 3, 4) tensor with sizes=(3, 4)", (2, 3, 4), (3, 4), mean=1),
+            _over("eps=0.1", (3, 6), (6,), 0.1),
+            _over("eps=0 and rows of spread 1e-8", (3, 6), (6,), 0.0, scale=1e-8),
+        ],
+        "the formula",
+    ),
+    (
+        [
+            call(
+                "float64 rows of 2**30 + 0, 1, 2 and 3",
+                2**30 + numbers([0, 1, 2, 3], [3, 0, 2, 1]),
+                (4,),
+                names=("x", "sizes"),
+                tolerance=1e-6,
+            )
+        ],
+        "rows far from 0",
+    ),
+    (
+        [
+            _mapped_over(
+                "a (2, 3, 4) tensor mapped by torch.func.vmap over its axis 1",
+                draw(41, 2, 3, 4),
+            )
+        ],
+        "vmap",
+    ),
+    takes={"x": "... E D"},
+    use=lambda answer, sizes, **options: (
+        lambda x: answer(x, (sizes["E"], sizes["D"]), **options)
+    ),
+    options=({}, {"eps": 0.1}),
+    sizes=_SIZES,
+    tried="one axis and several, eps, rows far from 0, second derivative, vmap",
+    by_hand=_BY_HAND,
+    wrong={
+        _over_in_steps: """
+    # the variance divides by D - 1. LayerNorm divides by D. | Write x.var(axes, correction=0), or (c * c).mean(axes).
+    var = c.var(axes, keepdim=True)
+
+    # eps is added to the deviation. It belongs to the variance, under the root. | torch.sqrt(var + eps).
+    deviation = torch.sqrt(var) + eps
+
+    # brackets are missing: eps is added to the quotient, not to the variance.
+    return c / torch.sqrt(var) + eps
+
+    # `eps or 1e-5` is 1e-5 where eps is 0. | Use eps as it comes.
+    deviation = torch.sqrt(var + (eps or 1e-5))
+
+    # the variance is taken over the last axis alone, and the mean over all that are normalized.
+    var = (c * c).mean(-1, keepdim=True)
+
+    # the squares are summed. The variance is their mean.
+    var = (c * c).sum(axes, keepdim=True)
+
+    # your answer multiplies by the deviation. | Divide by torch.sqrt, or multiply by torch.rsqrt.
+    return c * deviation
+
+    # your answer divides by the variance. | Divide by its root, the deviation.
+    deviation = var + eps
+
+    # sizes holds sizes, not axis numbers. | The axes are tuple(range(-len(sizes), 0)).
+    axes = sizes
+
+    # one axis is normalized, number -len(sizes). | From there to the last, all are: tuple(range(-k, 0)).
+    axes = -len(sizes)
+
+    # range(-k, -1) ends before the last axis. | Write range(-k, 0).
+    axes = tuple(range(-len(sizes), -1))
+
+    # only the last axis is normalized. | The last len(sizes) axes are: tuple(range(-k, 0)).
+    axes = -1
+
+    # the axes come from x (all but the first) instead of sizes. | Count len(sizes) from the end.
+    axes = tuple(range(1, x.dim()))
+
+    # every axis is normalized at once, the batch included. | mean() needs its axes and keepdim=True.
+    axes = tuple(range(x.dim()))
+
+    # the first len(sizes) axes are normalized. | Count from the end: tuple(range(-k, 0)).
+    axes = tuple(range(len(sizes)))
+
+    # what is divided is x, with its mean still in it. | Subtract the mean first: (x - mean) / deviation.
+    return x / deviation
+
+    # brackets are missing: without them / comes before -, and only the mean is divided.
+    return x - mean / deviation
+
+    # the mean is never subtracted: this is RMSNorm, which divides by the root of the mean square.
+    c = x
+
+    # the variance is computed as E[x²] - E[x]², which cancels when the mean is large. | Subtract the mean first.
+    var = (x * x).mean(axes, keepdim=True) - mean * mean
+    """
+    },
+)
+
+
 layer_norm = exercise(
     _layer_norm,
     (

@@ -86,7 +86,7 @@ print(f"the new net reads {_accuracy(new_net, digits):.0%}")
 #
 # </details>
 #
-# *About 59 min, in two sittings of 31 and 28.* **You'll be able to**
+# *About 58 min, in two sittings of 32 and 26.* **You'll be able to**
 # - say what gain and bias can do, and what they cannot;
 # - write LayerNorm over any trailing shape, as a module that exchanges checkpoints with PyTorch;
 # - find out what the numbers of a checkpoint mean.
@@ -139,6 +139,48 @@ show("means", y.mean(-1), digits=1)
 #
 # **Mean and variance belong to a row. Gain and bias belong to a feature, and all rows share them.**
 
+
+# %% tags=["hide-input"]
+# Draws what belongs to a row and what to a column.
+rows = torch.cat([x, 2 * x[:1]])  # (3, D)
+
+
+def cell(ax, left, low, fill, edge, wide=1.0):
+    right = left + wide
+    ax.fill([left, right, right, left], [low, low, low + 1, low + 1], fc=fill, ec=edge, lw=1.2)
+
+
+def draw(ax):
+    blue, brown = plot.COLORS["LayerNorm"], "#8A4B08"
+    middle = dict(ha="center", va="center")
+    for i, row in enumerate(rows):
+        for j, value in enumerate(row.tolist()):
+            cell(ax, j, -i, "white", "#888888")
+            ax.text(j + 0.5, 0.5 - i, f"{value:g}".replace("-", "−"), **middle)
+        cell(ax, 5.4, -i, "#DCEBF5", blue, wide=2.4)
+        own = f"mean {row.mean():g}, variance {row.var(correction=0):g}"
+        ax.text(6.6, 0.5 - i, own, color=blue, fontsize=10, **middle)
+        ax.text(-0.2, 0.5 - i, f"row {i + 1}", ha="right", va="center")
+    for j in range(5):
+        cell(ax, j, -3.4, "#F7E9D7", brown)
+        ax.text(j + 0.5, -2.9, f"· {gain[j]:g}\n+ {bias[j]:g}", color=brown, **middle)
+        ax.text(j + 0.5, 1.2, f"feature {j + 1}", ha="center", fontsize=10)
+    ax.text(-0.2, -2.9, "gain, bias", ha="right", va="center", color=brown)
+    ax.set(xlim=(-1.5, 7.9), ylim=(-3.5, 1.6))
+    ax.set_axis_off()
+
+
+plot.figure(
+    draw,
+    size=(7.6, 3.3),
+    title="Mean and variance run along a row, gain and bias down a column",
+    caption="The two rows from above, and twice the first. The second has the first one's mean "
+    "and variance, because it has the same numbers.",
+    alt="A table of three rows and five features. Beside each row stand its own mean and "
+    "variance: 1 and 4, 1 and 4, 2 and 16. Below each column stands one gain and one bias, "
+    "which all three rows share.",
+)
+
 # %% [markdown]
 # ## 4.2 What gain and bias cannot do
 #
@@ -158,19 +200,18 @@ show("means", y.mean(-1), digits=1)
 #
 # A linear layer with weight 6 and bias 7 does the same alone. To **fold** gain and bias into the next layer is to change its weight and bias so that it does their work as well.
 #
-# Now two features, on paper. With the gains 2 and 3 and the biases 1 and −1, what enters the linear layer is $z_1 = 2\hat x_1 + 1$ and $z_2 = 3\hat x_2 - 1$. The linear layer has two outputs:
+# Now two features, on paper. With the gains 2 and 3 and the biases 1 and −1, what enters the linear layer is $z_1 = 2\hat x_1 + 1$ and $z_2 = 3\hat x_2 - 1$. It makes of them
 #
-# $$o_1 = z_1 + 4 z_2 + 5 \qquad o_2 = 2 z_1 - z_2 + 1 \qquad W = \begin{pmatrix} 1 & 4 \\ 2 & -1 \end{pmatrix}, \quad b = \begin{pmatrix} 5 \\ 1 \end{pmatrix}$$
+# $$o = z_1 + 4 z_2 + 5$$
 
 # %% tags=["exercise"] id="ex-4-1"
-# Exercise 4.1 · ●●○○○ · 3 min
+# Exercise 4.1 · ●●○○○ · 2 min
 # The linear layer into which gain and bias are folded, found on paper.
-# Example: o_1 = 6 x_hat_1 - 7 x_hat_2 + 8 would be typed as o_1=[6, -7], and the 8 begins b.
-# Copy this line and replace the dots, each time by two numbers in square brackets:
-# folded = dict(o_1=..., o_2=..., b=...)
-# o_1 and o_2: the factors of x_hat_1 and x_hat_2 in each output. b: what is added to each.
+# Example: o = 6 x_hat_1 - 7 x_hat_2 + 8 would be typed as dict(o=[6, -7], b=8).
+# Copy this line and replace the dots, o by two numbers in square brackets:
+# folded = dict(o=..., b=...)
 ### BEGIN SOLUTION
-folded = dict(o_1=[2, 12], o_2=[4, -3], b=[2, 4])
+folded = dict(o=[2, 12], b=2)
 ### END SOLUTION
 
 # %% tags=["check"]
@@ -183,7 +224,7 @@ check.folded(folded)
 #
 # </details>
 #
-# In letters, where $\mathrm{diag}(\gamma)$ multiplies each *column* of $W$ by the gain of its feature:
+# In letters, for a layer with the weights $W$ and the biases $b$, where $\mathrm{diag}(\gamma)$ multiplies each *column* of $W$ by the gain of its feature:
 #
 # $$W(\gamma \odot \hat x + \beta) + b = W\,\mathrm{diag}(\gamma)\;\hat x + (W\beta + b)$$
 #
@@ -206,7 +247,45 @@ check.folded(folded)
 # | (B, T, C) | (C,) | -1 | C |
 # | (B, C, H, W) | (C, H, W) | -3, -2, -1 | C · H · W |
 #
-# Half precision needs float32 inside, because squares overflow in float16 ([lesson 3](03_epsilon.ipynb)). Two helpers are given: `_sizes` makes a tuple of `normalized_shape`, and `_check_inputs` refuses what does not fit.
+# First the statistics, over as many of the last axes as there are sizes.
+
+
+# %% tags=["exercise", "export"] id="ex-4-2"
+# Exercise 4.2 · ●●●○○ · 3 min
+def normalize_over(x, sizes, eps=1e-5):
+    """Normalize the last axes of x together; they have these sizes.
+
+    Example: the block 0, 1 over 2, 5 with sizes=(2, 2), eps=0.5 gives -1, -0.5 over 0, 1.5.
+    x: (..., *sizes) float32 or float64. sizes: a tuple. Returns x's shape and dtype.
+    eps is added to the biased variance, under the root.
+    """
+    ### BEGIN SOLUTION
+    axes = tuple(range(-len(sizes), 0))  # (-1,), (-2, -1), ...
+    c = x - x.mean(axes, keepdim=True)
+    c = c - c.mean(axes, keepdim=True)  # what rounding left of the mean
+    var = (c * c).mean(axes, keepdim=True)
+    return c / torch.sqrt(var + eps)
+    ### END SOLUTION
+
+
+# %% tags=["check"]
+check.normalize_over(normalize_over)
+
+# %% [markdown]
+# <details><summary>What it is tried on</summary>
+#
+# One axis and two, a batch as large as a row, eps of 0, rows far from 0. The result can be differentiated twice and mapped by `torch.func.vmap`, as plain tensor operations can, and x is left as it is.
+#
+# </details>
+#
+# <details><summary>Hint</summary>
+#
+# The axes: `tuple(range(-2, 0))` is `(-2, -1)`, and `c.mean(axes, keepdim=True)` takes several at once.
+# With `c` for the centered numbers, the variance is the mean of `c * c` over the same axes.
+#
+# </details>
+#
+# Then the function around it. Half precision needs float32 inside, because squares overflow in float16 ([lesson 3](03_epsilon.ipynb)). Two helpers are given: `_sizes` makes a tuple of `normalized_shape`, and `_check_inputs` refuses what does not fit.
 
 
 # %% tags=["export", "hide-input"]
@@ -280,28 +359,22 @@ def _check_inputs(x, sizes, weight, bias):
         )
 
 
-# %% tags=["exercise", "export"] id="ex-4-2"
-# Exercise 4.2 · ●●●○○ · 6 min
+# %% tags=["exercise", "export"] id="ex-4-3"
+# Exercise 4.3 · ●●●○○ · 4 min
 def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
-    """LayerNorm over the last axes of x.
+    """LayerNorm over the last axes of x, with your normalize_over.
 
-    Example: [0, 1, 2, 5] with normalized_shape=4 and eps=0.5 gives [-1, -0.5, 0, 1.5].
-    x: (..., *normalized_shape), any float type, perhaps no rows. Returns x's shape and type.
+    Example: x = [0, 1, 2, 5], 4, weight = [2, 2, 2, 2], eps=0.5 gives [-2, -1, 0, 3].
+    x: (..., *normalized_shape), any float type. Returns x's shape and type.
     weight, bias: of shape normalized_shape, or None, each for itself.
-    The variance is the biased one; eps is added to it and may be 0. Half precision is computed
-    in float32 and rounded once, at the end; float64 stays float64. Write it in plain tensor
-    operations, none of them in place, without PyTorch's own norms.
+    Half precision becomes float32 and is rounded once, at the end; float64 stays float64.
     """
     sizes = _sizes(normalized_shape)  # a tuple, (4,) or (3, 4)
     _check_inputs(x, sizes, weight, bias)
     x = x.contiguous()  # a transposed x gives a result in plain order, as PyTorch's
     ### BEGIN SOLUTION
-    axes = tuple(range(-len(sizes), 0))  # (-1,), (-2, -1), ...
-    c = x.to(torch.promote_types(x.dtype, torch.float32))  # float64 stays float64
-    c = c - c.mean(axes, keepdim=True)
-    c = c - c.mean(axes, keepdim=True)  # what rounding left of the mean
-    var = (c * c).mean(axes, keepdim=True)
-    y = c / torch.sqrt(var + eps)
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))  # float64 stays float64
+    y = normalize_over(wide, sizes, eps)
     y = y if weight is None else y * weight
     y = y if bias is None else y + bias
     return y.to(x.dtype)
@@ -312,17 +385,16 @@ def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
 check.layer_norm(layer_norm)
 
 # %% [markdown]
-# <details><summary>Hint</summary>
+# <details><summary>What it is tried on</summary>
 #
-# The axes: `tuple(range(-2, 0))` is `(-2, -1)`, and `c.mean(axes, keepdim=True)` takes several at once.
-# `x.to(torch.promote_types(x.dtype, torch.float32))` makes half precision float32, and float64 stays.
-# With `c` for the centered numbers, the variance is the mean of `c * c` over the same axes. Multiply and add only what is not `None`, and end with `.to(x.dtype)`.
+# eps of 0, no rows, the second derivative, `torch.func.vmap`, and x afterwards. It has to be plain tensor operations, none of them in place, without PyTorch's own norms.
 #
 # </details>
 #
-# <details><summary>What else the check looks at</summary>
+# <details><summary>Hint</summary>
 #
-# The result can be differentiated twice and mapped by `torch.func.vmap`, as plain tensor operations can, and x is left as it is.
+# `x.to(torch.promote_types(x.dtype, torch.float32))` makes half precision float32, and float64 stays. Give the result another name: you need x's type at the end.
+# Multiply and add only what is not `None`, and end with `.to(x.dtype)`.
 #
 # </details>
 #
@@ -338,7 +410,7 @@ show("float16", layer_norm(torch.tensor([600.0, 300.0, 0.0]).half(), 3))
 #
 # - **Directly before a linear layer with a bias, gain and bias can be folded into it.**
 #
-# **You can stop here:** close the notebook, and write your eight lines from memory, for the last axis alone. Then fold the gain 5 and the bias 2 into $3z + 1$.
+# **You can stop here:** close the notebook, and write both functions from memory, for the last axis alone. Then fold the gain 5 and the bias 2 into $3z + 1$.
 #
 # *Sitting two* heals the net that cannot read, with a class of yours.
 
@@ -365,12 +437,7 @@ checkpoint = old_net.state_dict()
 # - [x] 3/4 :: The row is divided by $\sqrt{3 + 1}$, so its variance is divided by 4.
 # - [ ] 4 :: That is what the variance is divided by.
 #
-# **Recall 4.2:** each layer of a net makes the signal 1.2 times as large. How much larger is it after fifty layers?
-# - [ ] 10 times :: That adds 20 % fifty times. Factors multiply.
-# - [x] about 9,000 times :: $1.2^{50}$ is 9,100. This is why a deep net needs normalization layers or well-chosen weights.
-# - [ ] 60 times :: That is 1.2 times 50. It is 1.2 to the power of 50.
-#
-# Your function does the mathematics. What is left for the class? Look at one that makes its gain when it sees the first row.
+# Your function does the mathematics. What is left for the class? Look at one that makes its gain when it sees the first row. `late` trains it in a small net for a number of steps.
 
 
 # %%
@@ -381,23 +448,44 @@ class LateNorm(nn.Module):
         return F.layer_norm(x, x.shape[-1:], self.weight)
 
 
-# %% [markdown]
-# **Predict 4.2:** a net with this layer trains for 50 steps. Its optimizer is made before the first batch. What becomes of the gain?
-# - [ ] It is trained. :: It is a Parameter and gets a gradient. But who changes a parameter? Only an optimizer that was given it.
-# - [ ] The first step raises an error. :: The optimizer goes through its own list. Nobody tells it that the net has one parameter more.
-# - [x] It gets a gradient and stays 1. :: `net.parameters()` was read before the gain existed, so the optimizer does not have it.
+# %% tags=["hide-input"]
+# Trains LateNorm after a linear layer, with three levers.
+def late(rate=0.1, steps=50, seen=False):
+    """Print the gain after training.
+
+    rate, steps: of plain SGD. seen: whether the net sees a batch before the optimizer is made.
+    """
+    g = torch.Generator().manual_seed(45)
+    x, target = torch.randn(2, 8, 4, generator=g)  # (B, D) each
+    torch.manual_seed(45)
+    net = nn.Sequential(nn.Linear(4, 4), LateNorm())
+    if seen:
+        net(x)
+    optimizer = torch.optim.SGD(net.parameters(), lr=rate)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        F.mse_loss(net(x), target).backward()
+        optimizer.step()
+    show("gain", net[1].weight, digits=1)
+    print("has a gradient:", bool((net[1].weight.grad != 0).any()))
+
 
 # %%
-g = torch.Generator().manual_seed(45)
-x, target = torch.randn(2, 8, 4, generator=g)  # (B, D) each
-net = nn.Sequential(nn.Linear(4, 4), LateNorm())
-optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-for _ in range(50):
-    optimizer.zero_grad()
-    F.mse_loss(net(x), target).backward()
-    optimizer.step()
-print("gain:", net[1].weight.tolist())
-print("it has a gradient:", bool((net[1].weight.grad != 0).any()))
+late()
+
+# %% [markdown]
+# The gain has a gradient, and is still 1.
+#
+# **Predict 4.2:** which lever lets it learn, each pulled alone?
+# - [ ] `rate=1`: its gradient is small :: However large the step is, only an optimizer that was given the gain takes it.
+# - [ ] `steps=1000`: it needs time :: The optimizer goes through its own list 1,000 times, and the gain is not in it.
+# - [x] `seen=True`: the net sees a batch before the optimizer is made :: Then the gain is there when `net.parameters()` is read.
+
+# %%
+late(rate=1)  # then the other two, one at a time
+
+# %% [markdown]
+# An optimizer reads `net.parameters()` once, when it is made, and nobody tells it of a parameter that comes later. With `seen=True` the gain comes in time, but everyone who uses the net would have to know. A gain that is made with the layer needs no such care.
 
 # %% [markdown]
 # ## 4.5 The module
@@ -412,8 +500,8 @@ print("it has a gradient:", bool((net[1].weight.grad != 0).any()))
 # Two places are yours, one in the loop and one in `forward`.
 
 
-# %% tags=["exercise", "export"] id="ex-4-3"
-# Exercise 4.3 · ●●●○○ · 3 min
+# %% tags=["exercise", "export"] id="ex-4-4"
+# Exercise 4.4 · ●●●○○ · 3 min
 class LayerNorm(nn.Module):
     """LayerNorm with a learned gain and bias, as torch.nn.LayerNorm has it.
 
@@ -504,39 +592,44 @@ print("they agree:", torch.allclose(own(x), theirs(x), atol=1e-6))
 # %% [markdown]
 # ## 4.7 Clinic: every key matched, and the net cannot read
 #
-# Why does the renamed net guess? New layers of both kinds agree, and the linear layers were not touched. So the numbers of the norms must mean different things. What does a new `OldNorm` hold?
+# Why does the renamed net guess? New layers of both kinds agree, and the linear layers were not touched. So the numbers of the norms must mean different things. `ask` makes an `OldNorm`, sets all its gains and offsets to numbers of yours, and gives it a row of yours.
+
+
+# %% tags=["hide-input"]
+# Asks an OldNorm what it makes of a row.
+def ask(row, gain=0.0, offset=0.0):
+    """Print x_hat of a row, and the output of an OldNorm with these gains and offsets."""
+    layer, x = OldNorm(len(row)), torch.tensor(row)  # x: (D,)
+    nn.init.constant_(layer.gain, gain)
+    nn.init.constant_(layer.offset, offset)
+    show("x_hat ", normalize(x), digits=2)
+    show("output", layer(x), digits=2)
+
 
 # %%
-new = OldNorm(4)
-print({name: tensor.tolist() for name, tensor in new.state_dict().items()})
+ask([4.0, 4.0, 4.0, 4.0], gain=0.0, offset=0.0)
 
 # %% [markdown]
-# A gain of 0, and the layer multiplies by 1. So the factor may be $1 + g$, or $e^g$, or the gain $g$ is not used at all.
+# **Find out:** by what does `OldNorm` multiply $\hat x$ where its gain is $g$? It could be $g$, $1 + g$, $e^g$, or something without $g$. And what becomes of the offset? Write your guess down, then ask until one formula is left.
 #
-# **Predict 4.3:** you set all gains and look at the output divided by $\hat x$. With which gain and which row do you tell the three apart?
-# - [ ] the gain 0, any row :: At 0 all three factors are 1.
-# - [x] the gain 2, the row 0, 4, 8, 12 :: The three factors are 3, about 7, and 1.
-# - [ ] the gain 2, the row 4, 4, 4, 4 :: There $\hat x$ is 0, and every factor gives 0.
-
-# %%
-nn.init.constant_(new.gain, 3.0)
-row = torch.tensor([0.0, 1.0, 2.0, 3.0])  # (D,)
-show("output over x_hat", new(row) / normalize(row))
-
-# %% [markdown]
+# <details><summary>What there is to find</summary>
+#
+# Rows of equal numbers tell nothing about the factor, because $\hat x$ is 0, and at the gain 0 three of the four formulas agree: only $g$ itself is out. With the gain 2 and the row 0, 4, 8, 12 the output is three times $\hat x$. So the factor is $1 + g$; $e^2$ is about 7. The offset is added as it is.
+#
+# </details>
+#
 # Now write the translation that was needed.
 
 
-# %% tags=["exercise"] id="ex-4-4"
-# Exercise 4.4 · ●●●○○ · 4 min
+# %% tags=["exercise"] id="ex-4-5"
+# Exercise 4.5 · ●●●○○ · 4 min
 def translated(state):
     """Turn a checkpoint of a net with OldNorm into one of the same net with nn.LayerNorm.
 
     Example: {"0.bias": b, "1.offset": o} becomes {"0.bias": b, "1.bias": o}.
-    state: a dict {name: tensor}, left as it is, and so are its tensors. Returns a new dict.
-    A name belongs to an OldNorm if its last part, after the last dot, is "gain" or "offset":
-    "2.gain", or just "gain". That part becomes "weight" or "bias", and the tensor what
-    nn.LayerNorm needs, in its own dtype. All others are handed on, also "gain_head.weight".
+    state: a dict {name: tensor}. Returns a new dict.
+    What belongs to an OldNorm has a name whose last part, after the last dot, is "gain" or
+    "offset": "2.gain", or just "gain". It becomes what nn.LayerNorm needs, name and tensor.
     """
     ### BEGIN SOLUTION
     new_state = {}
@@ -556,6 +649,12 @@ def translated(state):
 check.translated(translated)
 
 # %% [markdown]
+# <details><summary>What it is tried on</summary>
+#
+# `state` and its tensors are left as they are, each tensor keeps its dtype, and all others are handed on, also `gain_head.weight`.
+#
+# </details>
+#
 # <details><summary>Hint</summary>
 #
 # Go through `state.items()` and fill a new dictionary. `"block.norm.gain".rpartition(".")` is `("block.norm", ".", "gain")`, and of `"gain"` it is `("", "", "gain")`.
@@ -713,7 +812,7 @@ print(*reference[-6:], sep="\n")
 # %% [markdown]
 # ## On your own
 #
-# Give `LayerNorm` a method that reads `OldNorm`'s checkpoints by itself (look up `_load_from_state_dict`).
+# Give the `LayerNorm` of your own package, `work/mine/affine_and_module.py`, a method that reads `OldNorm`'s checkpoints by itself (look up `_load_from_state_dict`). It passes its check as before.
 #
 # Your layer can now read the checkpoints of PyTorch's, and take its place; it still cannot turn a row into shares that add up to 1, as softmax does: [lesson 5](05_softmax.ipynb).
 #

@@ -60,16 +60,7 @@ ANSWERS = {
             }
         }
     },
-    "softmax_on_paper": {
-        "right": {
-            "as given": {
-                "dp1_dx1": 6 / 25,
-                "dp1_dx2": -6 / 25,
-                "dp2_dx1": -6 / 25,
-                "dp2_dx2": 6 / 25,
-            }
-        }
-    },
+    "softmax_on_paper": {"right": {"as given": {"dp1_dx1": 6 / 25, "dp1_dx2": -6 / 25}}},
     "mended_pool": {
         "right": {
             "zeros after the softmax": _pool,

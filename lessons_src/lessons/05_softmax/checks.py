@@ -130,16 +130,7 @@ _STILL = "That is what the growth of S takes away. e^x of this share grows as we
 _SAME = "That is {0} · {0}. The rule puts e^x1 · e^x2 over S²."
 
 
-def _own(share):
-    return 6 / 25, {
-        share: _BELOW,
-        6 / 5: _SQUARE,
-        6: _SQUARE,
-        -(share**2): _STILL,
-        share**2: _TAKEN,
-    }
-
-
+_OWN = (6 / 25, {3 / 5: _BELOW, 6 / 5: _SQUARE, 6: _SQUARE, -9 / 25: _STILL, 9 / 25: _TAKEN})
 _OTHER = (
     -6 / 25,
     {
@@ -151,9 +142,7 @@ _OTHER = (
         -9 / 25: _SAME.format("p1"),
     },
 )
-softmax_on_paper = quiz(
-    dp1_dx1=_own(3 / 5), dp1_dx2=_OTHER, dp2_dx1=_OTHER, dp2_dx2=_own(2 / 5), tolerance=1e-3
-)
+softmax_on_paper = quiz(dp1_dx1=_OWN, dp1_dx2=_OTHER, tolerance=1e-3)
 
 
 def _pool(x, query, keep):

@@ -25,19 +25,21 @@ def attention_pool(x, query, keep):
 # %%
 g = torch.Generator().manual_seed(58)
 tokens = torch.randn(3, 4, 5, generator=g)  # (B, T, 5)
-keep = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [0, 0, 0, 0]], dtype=torch.bool)  # (B, T)
+keep = torch.tensor([[1, 1, 1, 1], [1, 0, 0, 0], [0, 0, 0, 0]], dtype=torch.bool)  # (B, T)
 W = torch.randn(5, 6, generator=g, requires_grad=True)  # (5, C)
 query = (torch.randn(6, 1, generator=g) / 4).requires_grad_()  # (C, 1)
-pooled = attention_pool(tokens @ W, query, keep)  # (B, C)
-loss = pooled[:2].square().mean()  # without the third sentence, which is empty
-loss.backward()
-show("loss", loss, digits=1)
-show("gradient of W, first row", W.grad[0])
+optimizer = torch.optim.SGD([W, query], lr=0.1)
+for step in range(3):
+    loss = attention_pool(tokens @ W, query, keep)[:2].square().mean()  # the first two
+    show(f"loss before step {step}", loss, digits=1)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
 
 # %% [markdown]
-# The third sentence is empty: all of it is padding. The loss leaves it out and is an ordinary number. Yet the gradient of `W` is nan, and one optimizer step would destroy the model. PyTorch's own attention module does this by default ([pytorch#41508](https://github.com/pytorch/pytorch/issues/41508)).
+# The layer is to learn, and after one step it is lost: every weight is nan. Yet the first loss is an ordinary number, because it leaves the third sentence out, which is empty: all of it is padding. PyTorch's own attention module does this by default ([pytorch#41508](https://github.com/pytorch/pytorch/issues/41508)).
 #
-# *About 60 min, in two sittings of 28 and 32.* **You'll be able to**
+# *About 57 min, in two sittings of 28 and 29.* **You'll be able to**
 # - write a softmax that large entries do not break;
 # - say what a shift, a factor and a change of sign do to both layers;
 # - find softmax's derivatives on paper;
@@ -119,17 +121,37 @@ show("as the formula says", row.exp() / row.exp().sum())
 #
 # </details>
 #
-# So we may first subtract from a row whatever we like.
-#
-# **Predict 5.2:** what is safe to subtract, whatever the row?
-# - [ ] its mean :: The largest entry can still lie 160 above the mean, and $e^{160}$ is infinite in float32.
-# - [ ] its smallest entry :: Then no exponent is negative, and the large ones overflow even sooner.
-# - [x] its largest entry :: Then the largest exponent is 0, and no exponential exceeds 1.
+# So we may first subtract from a row whatever we like. `shares` does, and `minus` says what: `"nothing"`, `"mean"`, `"smallest"`, `"largest"`, each of the row itself, or `"largest of all"`, one number for all rows.
+
+
+# %% tags=["hide-input"]
+# Prints the shares of each row, after something was subtracted.
+def shares(*rows, minus):
+    """Print softmax of rows of one length, by its formula, after `minus` was subtracted."""
+    x = torch.tensor(rows)  # (B, D) float32
+    subtracted = {
+        "nothing": torch.zeros(()),
+        "mean": x.mean(-1, keepdim=True),
+        "smallest": x.amin(-1, keepdim=True),
+        "largest": x.amax(-1, keepdim=True),
+        "largest of all": x.max(),
+    }
+    e = torch.exp(x - subtracted[minus])  # (B, D)
+    for row, its in zip(rows, e / e.sum(-1, keepdim=True), strict=True):
+        print(f"{row} less its {minus}: shares", *(f"{v:.3f}" for v in its))
+
 
 # %%
-row = torch.tensor([0.0, -1.0, 0.5, 1.0, 200.0])  # (D,)
-for name, c in {"mean": row.mean(), "smallest": row.min(), "largest": row.max()}.items():
-    show(f"minus its {name:8}: sum of the exponentials", torch.exp(row - c).sum())
+shares([0.0, 50.0, 100.0], [1.0, 2.0, 3.0], minus="mean")
+
+# %% [markdown]
+# **Find out:** which of the five is safe, whatever the rows? Write your guess down. Then break the other four: each with rows of your own that it turns into nan.
+#
+# <details><summary>What there is to find</summary>
+#
+# `"nothing"` breaks at an entry of 89, and at rows far below 0. `"smallest"` breaks where the largest entry lies 89 above the smallest, `"mean"` where it lies 89 above the mean, as in 0, 0, 0, 200. `"largest of all"` never overflows, but a second row that lies 200 below it becomes 0/0. With its own largest entry no row breaks: its largest exponent is 0.
+#
+# </details>
 
 
 # %% tags=["exercise"] id="ex-5-1"
@@ -139,8 +161,7 @@ def softmax(x):
 
     Example: the row log(1), log(2), log(5) gives 1/8, 2/8, 5/8; with 1,000 added, the same.
     x: (..., D), float32 or float64. Returns x's shape and dtype.
-    An entry of -inf gets the share 0 (no row is all -inf here). Shares are as exact around
-    1,000 as around 0. Gradients flow, so use torch. Write it yourself, without F.softmax.
+    Write it yourself, in torch, without F.softmax.
     """
     ### BEGIN SOLUTION
     largest = x.amax(-1, keepdim=True)  # (..., 1)
@@ -153,6 +174,12 @@ def softmax(x):
 check.softmax(softmax)
 
 # %% [markdown]
+# <details><summary>What it is tried on</summary>
+#
+# An entry of $-\infty$ gets the share 0 (no row is all $-\infty$). Shares are as exact around 1,000 as around 0, and gradients flow.
+#
+# </details>
+#
 # <details><summary>Hint</summary>
 #
 # Three lines: the largest entry of each row, the exponentials of what is left, divide by their sum.
@@ -161,11 +188,11 @@ check.softmax(softmax)
 #
 # </details>
 #
-# **Subtract each row's largest entry first.** Then no exponential exceeds 1, and one of them *is* 1, so neither $\infty/\infty$ nor 0/0 can occur.
+# **Subtract each row's own largest entry first.** Then no exponential exceeds 1, and one of them *is* 1, so neither $\infty/\infty$ nor 0/0 can occur.
 #
 # <details><summary>When this holds</summary>
 #
-# For rows with a finite largest entry, in float32 and float64. In float16 the *sum* can overflow: of 70,000 zeros it is infinite, and all shares come out as 0. It has to be the largest entry *of each row*: if a batch shares one maximum, a float32 row that lies 200 below it becomes 0/0.
+# For rows with a finite largest entry, in float32 and float64. In float16 the *sum* can overflow: of 70,000 zeros it is infinite, and all shares come out as 0.
 #
 # </details>
 
@@ -358,7 +385,7 @@ from lessonkit.mine import normalize
 
 g = torch.Generator().manual_seed(58)
 tokens = torch.randn(3, 4, 5, generator=g)  # (B, T, 5)
-keep = torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0], [0, 0, 0, 0]], dtype=torch.bool)  # (B, T)
+keep = torch.tensor([[1, 1, 1, 1], [1, 0, 0, 0], [0, 0, 0, 0]], dtype=torch.bool)  # (B, T)
 W = torch.randn(5, 6, generator=g, requires_grad=True)  # (5, C)
 query = (torch.randn(6, 1, generator=g) / 4).requires_grad_()  # (C, 1)
 
@@ -378,16 +405,13 @@ query = (torch.randn(6, 1, generator=g) / 4).requires_grad_()  # (C, 1)
 # Take a pencil, and a row of two entries with the exponentials $e^{x_1} = 3$ and $e^{x_2} = 2$. Their sum is $S = 5$, and the shares are $p_1 = e^{x_1}/S$ and $p_2 = e^{x_2}/S$.
 
 # %% tags=["exercise"] id="ex-5-3"
-# Exercise 5.3 · ●●○○○ · 4 min
-# On paper: the four derivatives, by the quotient rule, with the numbers put in.
+# Exercise 5.3 · ●●○○○ · 3 min
+# On paper: how p1 moves with each entry, by the quotient rule, with the numbers put in.
 # Example: the shares themselves would be typed as dict(p1=3 / 5, p2=2 / 5).
-# Copy these lines and replace the dots; dp1_dx2 says how fast p1 moves with x2:
-# softmax_on_paper = dict(
-#     dp1_dx1=..., dp1_dx2=...,
-#     dp2_dx1=..., dp2_dx2=...,
-# )
+# Copy this line and replace the dots; dp1_dx2 says how fast p1 moves with x2:
+# softmax_on_paper = dict(dp1_dx1=..., dp1_dx2=...)
 ### BEGIN SOLUTION
-softmax_on_paper = dict(dp1_dx1=6 / 25, dp1_dx2=-6 / 25, dp2_dx1=-6 / 25, dp2_dx2=6 / 25)
+softmax_on_paper = dict(dp1_dx1=6 / 25, dp1_dx2=-6 / 25)
 ### END SOLUTION
 
 # %% tags=["check"]
@@ -427,7 +451,7 @@ show("by autograd", 64 * torch.func.jacrev(lambda v: F.softmax(v, -1))(row), dig
 #
 # Back to `attention_pool`: scores, weights, output, loss.
 #
-# **Predict 5.3:** in which step does the first nan appear?
+# **Predict 5.2:** in which step does the first nan appear?
 # - [ ] the scores :: $-\infty$ is no nan: in the second sentence it does what it should, $e^{-\infty} = 0$.
 # - [x] the weights :: The largest score of the third sentence is $-\infty$ itself, and $-\infty - (-\infty)$ is nan. Without the subtraction it would be 0/0.
 # - [ ] only in the backward pass :: The backward pass multiplies by numbers of the forward pass. Some of these are nan already.
@@ -447,18 +471,43 @@ show("nan in the gradient of its tokens", dx.isnan().any(-1).any(-1))
 #
 # **0 · nan is nan.** `W` collects the gradients of all tokens, so one empty sentence is enough.
 #
-# **Predict 5.4:** many programs put −1e9 in the place of $-\infty$. What is then the output of the empty sentence?
-# - [x] the mean of its padding :: Its four scores are equal, and softmax does not see a shift: four shares of 1/4.
-# - [ ] zeros :: All four weights would have to be 0, but softmax makes them sum to 1.
-# - [ ] nan :: −1e9 is a finite number, and minus itself it is 0.
+# Many programs have a cure that looks simpler than yours will be. `heal` has three levers: `fill` is the score that padding gets, `zeroed` sets the output of an empty sentence to 0 at the end, and `factor` multiplies the query.
+
+
+# %% tags=["hide-input"]
+# Pools the three sentences with three levers.
+def heal(fill=-math.inf, zeroed=False, factor=1.0):
+    """Print what padding does to the output and to the gradient.
+
+    fill: the score of padding. zeroed: whether outputs of empty sentences are set to 0.
+    factor: on the query, and so on all scores.
+    """
+    x = (tokens @ W).detach().requires_grad_()  # (B, T, C)
+    scores = (x @ (factor * query)).masked_fill(~keep[..., None], fill)  # (B, T, 1)
+    weights = F.softmax(scores, dim=1)  # (B, T, 1)
+    pooled = (weights * x).sum(1)  # (B, C)
+    if zeroed:
+        pooled = pooled.masked_fill(~keep.any(1, keepdim=True), 0.0)
+    (dx,) = torch.autograd.grad(pooled[:2].square().mean(), x)  # (B, T, C)
+    show("sentence 3, empty: output", pooled[2], digits=1)
+    print("nan in the gradient:", dx.isnan().any().item())
+    print(f"sentence 2: its padding has {weights[1, 1:].sum().item():.0%} of the weight")
+
 
 # %%
-scores = (x @ query).masked_fill(~keep[..., None], -1e9)  # (B, T, 1)
-show("with -1e9", (F.softmax(scores, dim=1) * x).sum(1)[2], digits=1)
-show("mean of x", x[2].mean(0), digits=1)
+show("sentence 3: mean of its padding", (tokens @ W)[2].mean(0), digits=1)
+heal()
 
 # %% [markdown]
-# The nan is gone, and so is the alarm: the output is made of padding. Shares must sum to 1, and an empty sentence has nothing to share. So *you* say what it gives: zeros are the usual choice.
+# **Find out:** does `fill=-1e9` heal it, does `zeroed=True`, or does it take both? Write your guess down, and try the three. Then break the best of them: find a `factor`, as large as you like and of either sign, at which padding is heard again.
+#
+# <details><summary>What there is to find</summary>
+#
+# With `fill=-1e9` the nan is gone, and so is the alarm: four equal scores give four shares of 1/4, and the output is the mean of the padding. With `zeroed=True` the output is 0 and the gradient is still nan, because 0 · nan is nan. With both all looks well. But at a factor of 1e9 the only token of the second sentence has a score below −1e9, and its padding takes all the weight.
+#
+# </details>
+#
+# Shares must sum to 1, and an empty sentence has nothing to share. So *you* say what it gives, and zeros are the usual choice. Where you say it decides whether the gradient is healed as well, and a finite number in the place of $-\infty$ is a bet on how large the scores will be. Find a place that needs no bet.
 
 
 # %% tags=["exercise"] id="ex-5-4"
@@ -469,8 +518,7 @@ def mended_pool(x, query, keep):
     Example: keep = [[True, True, False]] leaves the third token out, whatever it holds;
     keep = [[False, False, False]] gives zeros.
     x: (B, T, C) finite numbers. query: (C, 1). keep: (B, T) bool, False at padding.
-    Returns (B, C) in x's dtype. The scores x @ query may be large, of either sign.
-    Gradients flow to x and query, and none is nan. F.softmax is allowed.
+    Returns (B, C) in x's dtype. No gradient is nan. F.softmax is allowed.
     """
     ### BEGIN SOLUTION
     hidden = ~keep[..., None]  # (B, T, 1)
@@ -484,6 +532,12 @@ def mended_pool(x, query, keep):
 check.mended_pool(mended_pool)
 
 # %% [markdown]
+# <details><summary>What it is tried on</summary>
+#
+# Padding at any place, a sentence alone, and scores as large as 1e10, of either sign. Gradients flow to x and query.
+#
+# </details>
+#
 # <details><summary>Hint</summary>
 #
 # Start from the steps above. The weights of a sentence that is all padding should be 0. `masked_fill` can set them after the softmax, just as it set the scores before it.
@@ -528,7 +582,7 @@ show("LayerNorm, singular values", svdvals(jacobian(lambda v: normalize(v, eps=0
 #
 # ### Along which axis
 #
-# **Predict 5.5:** three tokens have the scores 2, 0 and −1, as a tensor of shape (T, 1) = (3, 1). What does `F.softmax(scores, dim=-1)` return?
+# **Predict 5.3:** three tokens have the scores 2, 0 and −1, as a tensor of shape (T, 1) = (3, 1). What does `F.softmax(scores, dim=-1)` return?
 # - [ ] 0.84, 0.11 and 0.04 :: These are the shares of the three tokens among each other, along axis 0.
 # - [ ] three times 1/3 :: Three equal scores along one axis would give that.
 # - [x] three ones :: The last axis has one entry, and a share among one is 1, whatever the score.
@@ -607,7 +661,8 @@ for name, number in {"float64": exact, "near float32": near, "next float32": far
 #
 # ## On your own
 #
-# Ten numbers go through LayerNorm (no gain, no bias) and then through softmax. How large can a share become?
+# 1. Build `masked_softmax(scores, keep, dim)` for your own package, along any axis, with zeros where nothing is kept and no nan in any gradient. Put it into a file beside your answers, `work/mine/attention.py`.
+# 2. Ten numbers go through LayerNorm (no gain, no bias) and then through softmax. How large can a share become?
 #
 # Your layer can now work beside a softmax that no row breaks; it still cannot compare a sample with its neighbors, as BatchNorm does: [lesson 6](06_batchnorm.ipynb).
 #
