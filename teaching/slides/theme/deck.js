@@ -73,7 +73,7 @@ async function enliven(frame) {
   frame.dataset.fits = "yes";
   inside.addEventListener("keydown", (event) => {
     const leads = /^(Page(Up|Down)|Escape)$/.test(event.key); // a clicker's keys lead on in any case
-    if (!leads && event.target !== body) return; // what has the focus keeps its keys
+    if (!leads && event.target.closest(".ln *")) return; // a control that has the focus keeps its keys
     event.stopPropagation();
     focus();
     if (event.key !== "Escape") document.dispatchEvent(new KeyboardEvent("keydown", event));
