@@ -18,7 +18,12 @@ from lessonkit.course import Exercise, Question, Section, Text
 from teaching.material import Explorable, Figure, in_class, pictures
 from teaching.slides import render
 
-LEFT_OUT = {"no-slide", "optional", "way-back"}  # the last repeats what a kernel of this class has
+LEFT_OUT = {
+    "no-slide",
+    "optional",
+    "no-site",
+    "way-back",
+}  # the last two are for a notebook, how to use it and its kernel
 AFTER = ("On your own", "Deeper", "Further reading")  # sections for those who go on by themselves
 GOALS = re.compile(r"\*\*You'll be able to\*\*\n((?:- .*\n?)+)")
 KINDS = {"|": "table", "- ": "list", "1. ": "list", "$$": "formula"}  # by the beginning of a block
@@ -28,6 +33,7 @@ FIND_OUT = "**Find out"  # so the text below an explorable begins
 FRAME = Path(__file__).with_name("frame.mjs")
 TABLE = 7  # rows of a table on a slide; twice as many are on two
 ROWS = 16  # lines of code and output on a slide: as many as are 24 pixels high
+FEW = 3  # lines of output that stand with the answer
 WIDE = 1.9  # a picture is wide, and has the slide for itself, if it has that many times its height
 CONTEXT = 320  # letters of a paragraph that are shown above a question
 
@@ -128,7 +134,7 @@ class _Deck:
             del self.says[code[-1] :]
             self.add("patient", source)
             self.says = after
-        context = self.says.pop() if self.says and len(self.says[-1]) <= CONTEXT else ""
+        context = self.says.pop() if self.says and _short(self.says[-1]) else ""
         options = "".join(f"<li><b>{a}</b> {render.inline(o['text'])}</li>" for a, o in item.by_letter.items())
         notes = "".join(
             f"<p><b>{letter}</b> {'right: ' if option['right'] else ''}{render.inline(option['reason'])}</p>"
@@ -141,14 +147,14 @@ class _Deck:
         if item.kind == "Recall":  # nothing that follows shows it
             self.answer()
 
-    def answer(self):
-        """Show the right option of the question that waits, if one does."""
+    def answer(self, printed=""):
+        """Show the right option of the question that waits, if one does, and below the question what a cell prints."""
         if item := self.waits:
             letter, option = next(pair for pair in item.by_letter.items() if pair[1]["right"])
             right = f"<p class='right'><b>{letter}</b> {render.inline(option['text'])}</p>"
             right += f"<p>{render.inline(option['reason'])}</p>"
             body = f"<div class='question'><p class='label'>{item.name}</p>{right}</div>"
-            self.add("answer", f"<div class='context'>{render.markdown(item.asked)}</div>{body}")
+            self.add("answer", f"<div class='context'>{render.markdown(item.asked)}</div>{printed}{body}")
             self.waits = None
 
     def exercise(self, item):
@@ -176,9 +182,14 @@ class _Deck:
             fits = source if rows + len(shown) <= ROWS else ""
             part = _end(own, ROWS - len(shown)) if source and not fits else ""
             above = render.code(part) if part else fits
-            if not above and self.says and not self.says[-1].startswith("<") and len(self.says[-1]) <= CONTEXT:
-                above = f"<div class='context'>{render.markdown(self.says.pop())}</div>"  # output alone says nothing
-            self.add("outcome", above + render.output("\n".join(shown)), source if not fits else "")
+            printed = render.output("\n".join(shown))
+            before = self.says[-1] if self.says else ""
+            if not above and self.waits and len(shown) <= FEW:
+                return self.answer(printed)
+            if not above and before.count("\n") + len(shown) <= ROWS and (before[:4] == "<pre" or _short(before)):
+                self.says.pop()  # output alone says nothing
+                above = before if before[:4] == "<pre" else f"<div class='context'>{render.markdown(before)}</div>"
+            self.add("outcome", above + printed, source if not fits else "")
             self.answer()
         elif "slide" in item.tags:
             self.add("patient", source)
@@ -197,6 +208,10 @@ def _end(source, rows):
     lines = source.splitlines()
     starts = (node.lineno - 1 for node in ast.parse(source).body)
     return next(("\n".join(lines[at:]) for at in starts if len(lines) - at <= rows), "")
+
+
+def _short(block):
+    return 0 < len(block) <= CONTEXT and not block.startswith("<")
 
 
 def _kind(block):

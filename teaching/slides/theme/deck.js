@@ -52,7 +52,9 @@ async function enliven(frame) {
   const words = frame.closest(".fit").querySelector(".words");
   words?.querySelectorAll("svg").forEach((svg) => { svg.style.cssText += `display: inline; width: ${svg.getAttribute("width")}`; });
   head.append(document.getElementById("MJX-SVG-styles").cloneNode(true));
-  (body.querySelector(".whole") ?? body.querySelector(".ln")).prepend(words ?? "");
+  const whole = body.querySelector(".whole");
+  if (words && whole) whole.append(words); // last: a module looks for the first picture in it
+  else if (words) body.prepend(words);
   const { offsetWidth, offsetHeight } = frame.parentElement;
   const cut = ({ scrollWidth, clientWidth }) => scrollWidth > clientWidth;
   const holds = (share, areas) => {
@@ -71,7 +73,7 @@ async function enliven(frame) {
   frame.dataset.fits = "yes";
   inside.addEventListener("keydown", (event) => {
     const leads = /^(Page(Up|Down)|Escape)$/.test(event.key); // a clicker's keys lead on in any case
-    if (!leads && event.target !== body) return; // what has the focus keeps its keys
+    if (!leads && event.target.closest(".ln *")) return; // a control that has the focus keeps its keys
     event.stopPropagation();
     focus();
     if (event.key !== "Escape") document.dispatchEvent(new KeyboardEvent("keydown", event));
