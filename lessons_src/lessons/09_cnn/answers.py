@@ -44,7 +44,7 @@ class RightDryRun(nn.Module):
 ANSWERS = {
     "shrinking": {
         "right": {
-            "decimals and text": dict(weight=0.0023148, unit="2", smaller=216, factor=6.0)
+            "decimals and text": dict(after="1", smaller=216, factor=6.0)
         }
     },
     "winning": {
