@@ -103,7 +103,9 @@ def token_readers(seed, tokens="no norm", split=0):
 
 SIZED = {
     "RMSNorm of one number": TOKENS["RMSNorm of one number"],
-    "RMSNorm of one number, eps 1": lambda x, w, b: F.rms_norm(x.unsqueeze(-1), (1,), eps=1.0) * w + b,
+    "RMSNorm of one number, eps 1": lambda x, w, b: (
+        F.rms_norm(x.unsqueeze(-1), (1,), eps=1.0) * w + b
+    ),
     "norm of the product, eps 1": lambda x, w, b: (
         F.layer_norm(x.unsqueeze(-1) * w, (4,), eps=1.0) + b
     ),

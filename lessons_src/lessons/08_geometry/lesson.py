@@ -557,13 +557,13 @@ print("AdamW, the same losses:", bool(gap.abs().max() < 1e-9))
 # %% tags=["hide-input"]
 # Makes tokens with four levers, and tests them.
 def tried(tokens, pixels=1):
-    """Return how many tokens it makes of 1,000 values, and what is read from pixels times a factor."""
+    """Return how many tokens it makes of 1,000 values, and what is read; pixels: a factor."""
     sized = lambda x, weight, bias: tokens(pixels * x, weight, bias)
     return f"{_different(sized):4} tokens, reads {_digits_read(sized)}"
 
 
 def treat(norm="LayerNorm", of="number", eps=1e-12, pixels=1):
-    """Print how many tokens it makes of 1,000 values, and what a linear layer reads from them."""
+    """Print how many tokens it makes of 1,000 values, and what is read from them."""
     norms = {"LayerNorm": F.layer_norm, "RMSNorm": F.rms_norm, "none": lambda x, _, eps: x}
 
     def tokens(x, weight, bias):  # (B, K), (K, E), (K, E) -> (B, K, E)

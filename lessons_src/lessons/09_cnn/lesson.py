@@ -566,7 +566,7 @@ dim(means=1, variances=1, contrast=1 / 4)  # now yours: correct one kind, then t
 #
 # <details><summary>What there is to find</summary>
 #
-# With means multiplied by the contrast the net reads at each of these contrasts, and with corrected variances alone it does not read at ¼ or below. With less ink neither is enough, because the paper is shifted as well, and no factor takes a shift back.
+# With means multiplied by the contrast the net reads at ¼ and at 4 about as it reads bright pictures; with corrected variances it does not. At 1/20 the means help less, because the biases that BatchNorm has learned are not dimmed: in each of six runs the net read more with these multiplied as well. With less ink neither is enough, because a shift comes with it, and no factor takes a shift back.
 #
 # </details>
 #
@@ -580,7 +580,7 @@ dim(means=1, variances=1, contrast=1 / 4)  # now yours: correct one kind, then t
 #
 # ## 9.9 Three sick runs
 #
-# Four nets of linear layers have been trained: one is healthy, and three have **one** fault each. You get what you would have at work: the net, its training loss, and a test whose levers you hold. `batch` is how many digits are shown at a time, `order` is `"by class"` (all zeros first) or `"mixed"`, and `mode` is `"train"`, as training leaves a net, or `"eval"`.
+# Four nets of linear layers have been trained: one is healthy, and three have **one** fault each. You get its training loss, and a test with levers. `batch` is how many digits are shown at a time, `order` is `"by class"` (all zeros first) or `"mixed"`, and `mode` is `"train"`, as training leaves a net, or `"eval"`.
 
 
 # %% tags=["hide-input"]
@@ -807,7 +807,7 @@ check.small_cnn(SmallCNN)
 #
 # ## On your own
 #
-# 1. For your package: make `probe` a tool of your own, `examine(net, x, y)`, which tests any net by batch, order and mode, and says in a sentence what its answers depend on. Try it on a healthy net and on the three sick ones, and save it in `work/mine/examine.py`. It is of use for each net that you are given.
+# 1. For your package: make `probe` a tool of your own, `examine(net, x, y)`, which tests any net by batch, order and mode, and says in a sentence what its answers depend on. Try it on a healthy net and on the three sick ones, and save it in `work/mine/examine.py`.
 # 2. Put `nn.GroupNorm(1, C)` into `digit_cnn`. Does the accuracy change? How many parameters do you save?
 #
 # Your layer can now stand after each convolution of any net; it still cannot stand in a loop, where each step reads what the step before it wrote: [lesson 10](10_rnn.ipynb).
