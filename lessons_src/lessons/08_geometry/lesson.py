@@ -438,7 +438,7 @@ plot.figure(
 # %% [markdown]
 # ## 8.6 The length of weights before a norm
 #
-# So a net with $10\,W$ in the place of $W$ computes the same. Does it learn the same? In the net below $W$ alone is trained: digits → $W$ → LayerNorm → ReLU → $V$, 100 steps on all training digits, plain SGD. Two levers are yours: how long $W$ is in the beginning, and the rate.
+# So a net with $10\,W$ in the place of $W$ computes the same. Does it learn the same? In the net below $W$ alone is trained: digits → $W$ → LayerNorm → ReLU → $V$, 100 steps on all training digits, plain SGD. Two levers are yours: the length of $W$ and the rate.
 
 
 # %% tags=["hide-input"]
@@ -720,7 +720,7 @@ for share in (0.0, 0.1, 1.0, 10.0):
 #
 # ## On your own
 #
-# For your package: write `forgets(layer, width)`, which says whether a layer forgets a shift, a factor above 0, a factor below 0, and a change of the other rows. Try it on your LayerNorm, BatchNorm and RMSNorm and on `nn.GroupNorm`, and save it in `work/mine/forgets.py`. In [lesson 12](12_family.ipynb) you meet norms to try it on.
+# For your package: write `forgets(layer, width)`, which says whether a layer forgets a shift, a factor above 0, a factor below 0, and a change of the other rows. Try it on your LayerNorm, BatchNorm and RMSNorm, save it in `work/mine/forgets.py`, and take it to [lesson 12](12_family.ipynb).
 #
 # Your layer can now make a token of a single number and not forget it; it still cannot stand after a convolution, whose output has channels and places: [lesson 9](09_cnn.ipynb).
 #
