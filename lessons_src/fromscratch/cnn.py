@@ -9,6 +9,7 @@ import math
 import torch
 
 
+# Makes the net.
 def digit_cnn(norm=None, side=8):
     """Six 3 x 3 convolutions, each with norm(C, H, W) and ReLU, and a linear layer."""
     layers, channels = [], 1

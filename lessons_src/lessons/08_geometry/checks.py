@@ -21,29 +21,6 @@ from lessonkit.check.declare import (
 
 # --- two_moves
 _two_moves = quiz(
-    projected=(
-        (7.0, 1.0, -1.0, -7.0),
-        {
-            (
-                8.0,
-                8.0,
-                8.0,
-                8.0,
-            ): "That is what is taken away. What is left when each number loses its mean?",
-            (
-                -7.0,
-                -1.0,
-                1.0,
-                7.0,
-            ): "The mean is taken off the numbers, not the numbers off the mean.",
-        },
-    ),
-    length=(
-        10,
-        {
-            5: "That is the standard deviation, the root of the mean of the squares. A length takes their sum."
-        },
-    ),
     x_hat=(
         (1.4, 0.2, -0.2, -1.4),
         {
@@ -105,7 +82,7 @@ _two_moves.name = "two_moves"
 
 
 def two_moves(answer):
-    """Check dict(projected, length, x_hat, with_eps, twin), the two moves of the row (15, 9, 7, 1) (lesson 8)."""
+    """Check dict(x_hat, with_eps, twin), the two moves of the row (15, 9, 7, 1) (lesson 8)."""
     if isinstance(answer, dict):
         answer = {key: _rounded(value) for key, value in answer.items()}
     _two_moves(answer)
@@ -226,7 +203,8 @@ rms_norm_module = exercise(
 )
 
 # --- same_run
-_BOTH = "From 10 W the gradient is a tenth, and the step has to be 10 times as long. What makes up for both?"
+_BOTH = "From 4 W the gradient is a quarter, and the step has to be 4 times as long. What makes up for both?"
+_TEN = "That is for 10 W. Here the weights are 4 W."
 _GROWS = "That is the wrong direction: a longer W needs a longer step."
 _SHARE = "A step takes the share rate * decay off W. Which decay leaves that share as it is, with the new rate?"
 _DIRECTION = (
@@ -234,19 +212,21 @@ _DIRECTION = (
 )
 same_run = quiz(
     rate=(
-        50,
+        8,
         {
             0.5: _BOTH,
-            5: "That makes up for one factor of 10. " + _BOTH,
-            **dict.fromkeys((0.05, 0.005), _GROWS),
+            2: "That makes up for one factor of 4. " + _BOTH,
+            **dict.fromkeys((0.125, 0.03125), _GROWS),
+            50: _TEN,
         },
     ),
     decay=(
-        0.0002,
+        0.00125,
         {
             0.02: _SHARE,
-            0.002: "That makes up for one factor of 10. " + _SHARE,
-            **dict.fromkeys((0.2, 2), _DIRECTION),
+            0.005: "That makes up for one factor of 4. " + _SHARE,
+            **dict.fromkeys((0.08, 0.32), _DIRECTION),
+            0.0002: _TEN,
         },
     ),
     tolerance=1e-6,

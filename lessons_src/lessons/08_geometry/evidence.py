@@ -99,3 +99,39 @@ def token_readers(seed, tokens="no norm", split=0):
         optimizer.step()
     right = scores(digits.x_test).argmax(1) == digits.y_test
     return {"reads": 100 * right.double().mean().item()}
+
+
+SIZED = {
+    "RMSNorm of one number": TOKENS["RMSNorm of one number"],
+    "RMSNorm of one number, eps 1": lambda x, w, b: (
+        F.rms_norm(x.unsqueeze(-1), (1,), eps=1.0) * w + b
+    ),
+    "norm of the product, eps 1": lambda x, w, b: (
+        F.layer_norm(x.unsqueeze(-1) * w, (4,), eps=1.0) + b
+    ),
+    "norm of product and bias": TOKENS["norm of product and bias"],
+    "no norm": TOKENS["no norm"],
+}
+
+
+@record(
+    seeds=range(8),
+    shows={"reads": ".0f %"},
+    tolerance=3,
+    tokens=list(SIZED),
+    pixels=[1.0, 100.0, 0.01],
+    split=SPLITS,
+)
+def token_sizes(seed, tokens="no norm", pixels=1.0, split=0):
+    """Percent of the test digits that a linear layer reads from such tokens of pixels times a factor."""
+    digits = data.digits_split(split)
+    weight, bias = nn.Parameter(torch.randn(64, 4)), nn.Parameter(torch.randn(64, 4))  # (K, E)
+    reader, make = nn.Linear(256, 10), SIZED[tokens]
+    optimizer = torch.optim.SGD([weight, bias, *reader.parameters()], lr=0.05)
+    scores = lambda x: reader(make(pixels * x.flatten(1), weight, bias).flatten(1))  # (B, 10)
+    for _ in range(200):
+        optimizer.zero_grad()
+        F.cross_entropy(scores(digits.x_train), digits.y_train).backward()
+        optimizer.step()
+    right = scores(digits.x_test).argmax(1) == digits.y_test
+    return {"reads": 100 * right.double().mean().item()}

@@ -47,9 +47,9 @@ def _digits_read(tokens):
 print("digits read:", _digits_read(patient))
 
 # %% [markdown]
-# About 10 % is chance. So the net has learned nothing, and no error said so.
+# About 10 % is chance. So the net has learned nothing, and no error said so. A library for recommendations once carried this fault, and at the end of the lesson you mend it, and find out whether the norm was worth the trouble.
 #
-# *About 60 min, in two sittings of 28 and 32.* **You'll be able to**
+# *About 60 min, in two sittings of 27 and 33.* **You'll be able to**
 # - carry out LayerNorm as two moves, and find rows that it cannot tell apart;
 # - build RMSNorm and say which move it leaves out;
 # - say which changes of weights and data a norm does not see;
@@ -104,29 +104,24 @@ print("PyTorch:", F.layer_norm(x, (5,), eps=0.0))
 #
 # **LayerNorm projects a row, and scales it to the length √D.**
 #
-# <details><summary>When this holds</summary>
+# That is said before gain and bias, at $\epsilon = 0$, of rows that are not constant. [Brody, Alon & Yahav (2023)](https://arxiv.org/abs/2305.02582) take LayerNorm apart into the same two moves, and ask what each does for attention.
 #
-# Before gain and bias, at $\epsilon = 0$, for a row that is not constant. For $\epsilon > 0$ the row ends inside the sphere, at the length $\sqrt D\,\sigma/\sqrt{\sigma^2+\epsilon}$. A second LayerNorm changes nothing at $\epsilon = 0$: the row is in the plane and on the sphere already (LayerNorm is *idempotent* there). Gain and bias then take the sphere to an ellipsoid somewhere else.
+# <details><summary>With ε, twice, and with a gain</summary>
+#
+# For $\epsilon > 0$ the row ends inside the sphere, at the length $\sqrt D\,\sigma/\sqrt{\sigma^2+\epsilon}$. A second LayerNorm changes nothing at $\epsilon = 0$: the row is in the plane and on the sphere already (LayerNorm is *idempotent* there). Gain and bias then take the sphere to an ellipsoid somewhere else.
 #
 # </details>
 
 # %% tags=["exercise"] id="ex-8-1"
-# Exercise 8.1 · ●●○○○ · 4 min
-# The row is (15, 9, 7, 1). Type numbers, and four in square brackets for a row.
-# projected: P x. length: that of P x. x_hat: at eps = 0.
-# with_eps: the length of x_hat at eps = 75.
+# Exercise 8.1 · ●●○○○ · 3 min
+# On paper. The row is (15, 9, 7, 1). Type numbers, and four in square brackets for a row.
+# x_hat: at eps = 0. with_eps: the length of x_hat at eps = 75.
 # twin: a different row with the same x_hat at eps = 0; its mean is 3, its sigma 10.
-# Example: for the row of five above, projected=[4, -1, -1, -1, -1].
+# Example: for the row of five above, x_hat=[2, -0.5, -0.5, -0.5, -0.5].
 # What is still open may stay three dots. Copy this line and replace the dots:
-# two_moves = dict(projected=..., length=..., x_hat=..., with_eps=..., twin=...)
+# two_moves = dict(x_hat=..., with_eps=..., twin=...)
 ### BEGIN SOLUTION
-two_moves = dict(
-    projected=[7, 1, -1, -7],
-    length=10,
-    x_hat=[1.4, 0.2, -0.2, -1.4],
-    with_eps=1,
-    twin=[17, 5, 1, -11],
-)
+two_moves = dict(x_hat=[1.4, 0.2, -0.2, -1.4], with_eps=1, twin=[17, 5, 1, -11])
 ### END SOLUTION
 
 # %% tags=["check"]
@@ -135,7 +130,7 @@ check.two_moves(two_moves)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# The mean is 8. The squares of the projected row add up to 100 = 4 · 5². With eps = 75, what stands under the root is 100 + 4 · 75. For the twin go backwards: stretch $\hat x$ to the $\sigma$ that it should have, then shift.
+# The mean is 8, so the projected row is (7, 1, −1, −7). Its squares add up to 100 = 4 · 5². With eps = 75, what stands under the root is 100 + 4 · 75. For the twin go backwards: stretch $\hat x$ to the $\sigma$ that it should have, then shift.
 #
 # </details>
 #
@@ -200,9 +195,7 @@ print("RMSNorm:  ", F.rms_norm(x, (2,), eps=0.0))
 # %% [markdown]
 # **RMSNorm scales a row to the length √D, and does not project it.**
 #
-# $$\operatorname{RMSNorm}(x) = \frac{x}{\sqrt{\operatorname{mean}(x^2) + \epsilon}}$$
-#
-# times a gain; there is no bias. It forgets a factor and sees a shift. [Zhang & Sennrich](https://arxiv.org/abs/1910.07467) proposed it in 2019, and many large language models use it.
+# It forgets a factor and sees a shift. A learned gain multiplies the result, and no bias is added. [Zhang & Sennrich (2019)](https://arxiv.org/abs/1910.07467) proposed it, and many large language models use it.
 #
 # <details><summary>When this holds</summary>
 #
@@ -210,7 +203,7 @@ print("RMSNorm:  ", F.rms_norm(x, (2,), eps=0.0))
 #
 # </details>
 #
-# Build a module that can take the place of `nn.RMSNorm`. The folded class has all but the formula.
+# Build a module that can take the place of `nn.RMSNorm`. The folded class has all but the formula, which you have from the numbers above and from what [lesson 3](03_epsilon.ipynb) says of the place of $\epsilon$.
 
 
 # %% tags=["export", "hide-input"]
@@ -345,7 +338,7 @@ from lessonkit import check, data, plot
 # - [ ] multiplying all numbers by 3 :: That sharpens the distribution. Softmax forgets the shift only.
 # - [ ] both :: Both leave LayerNorm as it is, at $\epsilon = 0$. Softmax forgets the shift only.
 #
-# A norm often reads the output of a linear layer, $a = Wx$. Each row of $W$ makes one entry of $a$. Which changes of $W$ and of the data does it not see? Table 1 of the LayerNorm paper asks this; here are four norms at $\epsilon = 0$. WeightNorm divides each row of $W$ by its length and never looks at the data.
+# A norm often reads the output of a linear layer, $a = Wx$. Each row of $W$ makes one entry of $a$. Which changes of $W$ and of the data does it not see? Table 1 of [Ba, Kiros & Hinton (2016)](https://arxiv.org/abs/1607.06450) asks this; here are four norms at $\epsilon = 0$. WeightNorm ([Salimans & Kingma 2016](https://arxiv.org/abs/1602.07868)) divides each row of $W$ by its length and never looks at the data.
 
 # %% [markdown]
 # **Predict 8.2:** one vector $\delta$ is added to all rows of $W$. Which of the four does not see it?
@@ -445,10 +438,11 @@ plot.figure(
 # %% [markdown]
 # ## 8.6 The length of weights before a norm
 #
-# So a net with $10\,W$ in the place of $W$ computes the same. Does it learn the same? Here is a net of which $W$ alone is trained.
+# So a net with $10\,W$ in the place of $W$ computes the same. Does it learn the same? In the net below $W$ alone is trained: digits → $W$ → LayerNorm → ReLU → $V$, 100 steps on all training digits, plain SGD. Two levers are yours: the length of $W$ and the rate.
 
 
-# %%
+# %% tags=["hide-input"]
+# Trains W from any length, at any rate.
 def losses(length, rate, decay=0.0, rule=torch.optim.SGD, **more):
     """The losses of 100 steps of digits -> W -> LayerNorm -> ReLU -> V, from length times W."""
     g, digits = torch.Generator().manual_seed(0), data.digits_split(0)
@@ -466,10 +460,16 @@ def losses(length, rate, decay=0.0, rule=torch.optim.SGD, **more):
     return torch.tensor(history, dtype=X.dtype)  # (100,)
 
 
+def trained(length=1, rate=0.5, adam=False, decay=0.0):
+    """Print the first and the last loss, from length times W."""
+    rule = {"rule": torch.optim.Adam, "eps": 0.0} if adam else {}
+    run = losses(length, rate, decay, **rule)
+    print(f"{length:g} W at rate {rate:g}: loss {run[0]:.3f} at first, {run[-1]:.3f} at last")
+
+
 # %% tags=["nbval-ignore-output"]
-short, long = losses(1, 0.5), losses(10, 0.5)  # (100,) each
-for name, run in {"W": short, "10 W": long}.items():
-    print(f"from {name:4} first loss {run[0]:.2f}, last {run[-1]:.2f}")
+trained(length=1, rate=0.5)
+trained(length=10, rate=0.5)
 
 # %% [markdown]
 # Both begin with the same loss, and the long weights hardly learn. The loss depends on the direction of $W$ alone, so think of $W$ as an arrow that each step turns.
@@ -480,41 +480,27 @@ for name, run in {"W": short, "10 W": long}.items():
 # - [x] 0.005 :: The step is 10 times shorter, and the arrow that it turns is 10 times longer.
 # - [ ] 50 :: That is the wrong way round: the long arrow is the one that turns slowly.
 
-# %% tags=["hide-input"]
-# Draws three runs
-slow = losses(1, 0.005)  # (100,)
-assert (slow - long).abs().max() < 1e-12  # float64
-plot.lines(
-    range(100),
-    {
-        "10 W, rate 0.5": long,
-        "W, rate 0.5": short,
-        "W, rate 0.005": slow.where(torch.arange(100) % 9 == 0, torch.nan),
-    },
-    colors={
-        "10 W, rate 0.5": "#8A949B",
-        "W, rate 0.5": "LayerNorm",
-        "W, rate 0.005": "#2B2F33",
-    },
-    dots=["W, rate 0.005"],
-    title="From 10 W, a rate of 0.5 does what 0.005 does from W",
-    x="step of plain SGD",
-    y="training loss",
-    caption="One seed, all training digits in each step, float64, no momentum, no weight "
-    "decay, ε = 0. Dots: every ninth step.",
-    alt="Three loss curves over 100 steps. From W at rate 0.5 the loss falls steeply from "
-    f"{short[0]:.1f} to {short[-1]:.1f}. From ten times W at rate 0.5 it falls slowly to "
-    f"{long[-1]:.1f}, and the dots of W at rate 0.005 lie exactly on that curve.",
-)
+# %% tags=["nbval-ignore-output"]
+trained(length=1, rate=0.5)  # now yours: your rate of 8.3 in the place of 0.5
 
 # %% [markdown]
+# **Find out:** which rate lets $10\,W$ end where $W$ ends at 0.5? And $3\,W$? Write your guesses down first. Then do the same with `adam=True`, where $W$ learns at 0.02. What is the rate multiplied by, if the weights are multiplied by $c$?
+#
+# <details><summary>What there is to find</summary>
+#
+# The rates 50 and 4.5 end at the same loss, to all digits that are printed: 10 · 10 and 3 · 3 times 0.5. With Adam it is 0.2 and 0.06, so 10 and 3 times the rate. If you looked for 5 and 1.5 first, you have found one of two reasons.
+#
+# </details>
+#
 # There are two reasons. From $L(cW) = L(W)$ follows $\nabla L(cW) = \nabla L(W)/c$: the gradient is 10 times smaller. And this smaller step turns an arrow that is 10 times longer. Adam divides by the size of the gradients, so there the second reason alone is left.
 #
 # **Before a norm, c times the weights learn c² times as slowly under SGD, c times under Adam.**
 #
+# So under SGD the direction of $W$ learns at the **effective learning rate** $\eta/\|W\|^2$ ([van Laarhoven 2017](https://arxiv.org/abs/1706.05350)). The limits: all of $Wx$ goes into one norm and nowhere else, without a bias, and $\epsilon$ is negligible.
+#
 # <details><summary>When this holds</summary>
 #
-# $W$ has no bias (or one that is multiplied along with it), all of $Wx$ goes into one norm with $\epsilon = 0$ and nowhere else, and plain SGD takes the steps, or Adam with an $\epsilon$ of its own of 0. Under SGD the direction of $W$ learns at the **effective learning rate** $\eta/\|W\|^2$. Along $W$ the loss is flat, so the gradient is at right angles to $W$, and each step without weight decay makes $W$ longer.
+# Plain SGD takes the steps, or Adam with an $\epsilon$ of its own of 0; a bias would have to be multiplied along with $W$. Along $W$ the loss is flat, so the gradient is at right angles to $W$, and each step without weight decay makes $W$ longer.
 #
 # The losses of $W$ at 0.005 and of $10\,W$ at 0.5 lay at most {paces.sgd:max} apart, those of Adam from $W$ at 0.02 and $10\,W$ at 0.2 at most {paces.adam:max}. At PyTorch's $\epsilon$ of $10^{-5}$ the rule still holds for $10\,W$ (at most {paces.eps:max}), and no longer for a $W$ a thousand times shorter ({paces.short:range}). {paces:again}
 #
@@ -528,18 +514,18 @@ plot.lines(
 #
 # </details>
 #
-# With which rate and decay does $10\,W$ learn as $W$ does?
+# With which rate *and decay* does $4\,W$ learn as $W$ does?
 
 # %% tags=["exercise"] id="ex-8-3"
 # Exercise 8.3 · ●●○○○ · 3 min
 # On paper. With g, the gradient at W, a step of SGD leads
 #     from W to W - rate * (g + decay * W).     Here the rate is 0.5 and the decay 0.02.
-# At 10 W the gradient is g / 10. Which rate and decay lead from 10 W to 10 times that place?
-# Example: if the decay were 0 from W, it would be 0 from 10 W.
+# At 4 W the gradient is g / 4. Which rate and decay lead from 4 W to 4 times that place?
+# Example: if the decay were 0 from W, it would be 0 from 4 W.
 # Copy this line and replace the dots:
 # same_run = dict(rate=..., decay=...)
 ### BEGIN SOLUTION
-same_run = dict(rate=50, decay=0.0002)
+same_run = dict(rate=8, decay=0.00125)
 ### END SOLUTION
 
 # %% tags=["check"]
@@ -548,49 +534,84 @@ check.same_run(same_run)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# $10W - \eta'\,(g/10 + \lambda'\,10W)$ should be $10\,\big(W - 0.5\,(g + 0.02\,W)\big)$ for every $g$ and $W$. Compare what multiplies $g$, then what multiplies $W$.
+# $4W - \eta'\,(g/4 + \lambda'\,4W)$ should be $4\,\big(W - 0.5\,(g + 0.02\,W)\big)$ for every $g$ and $W$. Compare what multiplies $g$, then what multiplies $W$.
 #
 # </details>
 #
-# The folded cell tries your settings, and AdamW's. Its step is $\eta\,(\lambda\,W + u)$, with the same $u$ for $g$ and $g/10$, so 10 times the rate is enough.
+# The folded cell tries your settings, and AdamW's. Its step is $\eta\,(\lambda\,W + u)$, with the same $u$ for $g$ and $g/4$, so 4 times the rate is enough.
 
 # %% tags=["hide-input"]
 # Trains from both, and compares the losses.
-gap = losses(1, 0.5, 0.02) - losses(10, same_run["rate"], same_run["decay"])  # (100,)
+gap = losses(1, 0.5, 0.02) - losses(4, same_run["rate"], same_run["decay"])  # (100,)
 print("SGD, the same losses:  ", bool(gap.abs().max() < 1e-9))
 adamw = {"rule": torch.optim.AdamW, "eps": 0.0}
-gap = losses(1, 0.02, 0.5, **adamw) - losses(10, 0.2, 0.05, **adamw)  # (100,)
+gap = losses(1, 0.02, 0.5, **adamw) - losses(4, 0.08, 0.125, **adamw)  # (100,)
 print("AdamW, the same losses:", bool(gap.abs().max() < 1e-9))
 
 # %% [markdown]
 # ## 8.7 Clinic: features that never arrive
 #
-# The patient's fault was in Transformers4Rec, a library for recommendation, and an author wrote that it might have cost accuracy ([pull request 151](https://github.com/NVIDIA-Merlin/Transformers4Rec/pull/151)). Here are two cures.
+# The patient's fault was in Transformers4Rec, a library for recommendation, and an author wrote that it might have cost accuracy ([pull request 151](https://github.com/NVIDIA-Merlin/Transformers4Rec/pull/151)). How would you mend it? `treat` lets tokens be read, and has four levers: `norm` is `"LayerNorm"`, `"RMSNorm"` or `"none"`; `of` is `"number"`, or `"product"`, the four numbers $x\,w$, so that only the bias comes after it; then `eps`, and `pixels`, a factor on all pixels.
 
 
-# %%
-def rms_of_the_number(x, weight, bias):
-    return F.rms_norm(x.unsqueeze(-1), (1,), eps=1e-12) * weight + bias  # (B, K, E)
+# %% tags=["hide-input"]
+# Makes tokens with four levers, and tests them.
+def tried(tokens, pixels=1):
+    """Return how many tokens it makes of 1,000 values, and what is read; pixels: a factor."""
+    sized = lambda x, weight, bias: tokens(pixels * x, weight, bias)
+    return f"{_different(sized):4} tokens, reads {_digits_read(sized)}"
 
 
-def layer_norm_of_the_product(x, weight, bias):
-    x = x.unsqueeze(-1) * weight  # (B, K, E)
-    return F.layer_norm(x, weight.shape[-1:], eps=1e-12) + bias
+def treat(norm="LayerNorm", of="number", eps=1e-12, pixels=1):
+    """Print how many tokens it makes of 1,000 values, and what is read from them."""
+    norms = {"LayerNorm": F.layer_norm, "RMSNorm": F.rms_norm, "none": lambda x, _, eps: x}
+
+    def tokens(x, weight, bias):  # (B, K), (K, E), (K, E) -> (B, K, E)
+        x = x.unsqueeze(-1)  # (B, K, 1)
+        if of == "product":
+            return norms[norm](x * weight, weight.shape[-1:], eps=eps) + bias
+        return norms[norm](x, (1,), eps=eps) * weight + bias
+
+    print(f"{norm} of the {of}, eps {eps:g}, pixels × {pixels:g}: {tried(tokens, pixels)}")
 
 
 # %% [markdown]
-# **Predict 8.4:** how many different tokens do the two cures make of 1,000 values, half of them negative, if $\epsilon$ is negligible?
+# **Predict 8.4:** how many different tokens do RMSNorm of the number and LayerNorm of the product make of 1,000 values, half of them negative, if $\epsilon$ is negligible?
 # - [x] 2 and 2 :: $x/|x|$ is a sign; and $x\,w$ is a stretch of $w$ for x > 0, and of −w for x < 0.
 # - [ ] 1,000 and 1,000 :: Both forget the size of x: it is a factor that all numbers under the norm share.
 # - [ ] 2 and 1,000 :: For the second, x is a common factor of all four numbers, and a positive factor is forgotten.
 # - [ ] 1 and 2 :: RMSNorm subtracts nothing, so the sign survives.
 
 # %% tags=["nbval-ignore-output"]
-for tokens in (rms_of_the_number, layer_norm_of_the_product):
-    print(tokens.__name__, "makes", _different(tokens), "tokens, reads", _digits_read(tokens))
+treat("RMSNorm", of="number")
+treat("LayerNorm", of="product")
 
 # %% [markdown]
-# A sign for each pixel is enough for a fair accuracy, so such a fault can hide. Say that the next layers want normalized tokens, so the norm has to stay, and must not forget.
+# A sign for each pixel is enough for a fair accuracy, so such a fault can hide.
+#
+# **Find out:** which settings bring back all 1,000 tokens, and which of them reads most? Then let the pixels come in a different unit, `pixels=100` and `pixels=0.01`. Who still reads? Write your guess down before each.
+
+# %% tags=["nbval-ignore-output"]
+treat("RMSNorm", of="number", eps=1e-12, pixels=1)  # now yours: one lever at a time
+
+# %% [markdown]
+# <details><summary>What there is to find</summary>
+#
+# `eps=1` brings them back, because then the size of a number is seen. So does `"none"`, which reads most. But in a different unit the net without a norm reads next to nothing, and so do, with `pixels=0.01`, the norms with `eps=1`. The two signs read in each unit as before.
+#
+# </details>
+#
+# If you expected the best norm to win, look at the control: on these pixels, which are standardized, the net without a norm wins. The signs do not notice the unit, because they have lost the size; the others keep the size, and depend on the unit.
+#
+# **What a norm makes harmless and what it forgets are the same thing.**
+#
+# <details><summary>How sure is that?</summary>
+#
+# At this one learning rate, 0.05. Test digits read as they are, with pixels times 100, and times 0.01: without a norm {token_sizes[no norm, 1.0, *].reads:range}, {token_sizes[no norm, 100.0, *].reads:range} and {token_sizes[no norm, 0.01, *].reads:range}; RMSNorm of the number {token_sizes[RMSNorm of one number, 1.0, *].reads:range}, {token_sizes[RMSNorm of one number, 100.0, *].reads:range} and {token_sizes[RMSNorm of one number, 0.01, *].reads:range}. With an $\epsilon$ of 1 both norms stay far below half of the digits where the pixels are times 0.01. {token_sizes:again}
+#
+# </details>
+#
+# Now say that the next layers want normalized tokens. So the norm has to stay, with its small $\epsilon$, and must not forget.
 
 
 # %% tags=["exercise"] id="ex-8-4"
@@ -600,9 +621,8 @@ def mended_tokens(x, weight, bias):
 
     Example: with weight [1, 0, 2] and bias [2, 0, 1], one answer makes [1.22, -1.22, 0] of 0
     and [0.71, -1.41, 0.71] of 1.
-    x: (B, K) float tensor. weight, bias: (K, E), both learned, a row of each for each feature.
-    Returns (B, K, E), of x's dtype. Each token has mean 0 and mean square 1 (to 0.01: eps).
-    The token of a feature depends on that feature alone; gradients reach all three.
+    x: (B, K). weight, bias: (K, E), both learned, a row of each for each feature.
+    Returns (B, K, E). Each token has mean 0 and mean square 1 (to 0.01: eps).
     """
     ### BEGIN SOLUTION
     return F.layer_norm(x.unsqueeze(-1) * weight + bias, weight.shape[-1:])
@@ -621,26 +641,30 @@ check.mended_tokens(mended_tokens)
 #
 # <details><summary>What it is tried on</summary>
 #
-# Among others on 24 numbers from −3 to 3. Any two of their tokens have to be a thousandth of the largest distance apart, or more.
+# The token of a feature depends on that feature alone, gradients reach all three inputs, and the tokens have `x`'s dtype. Also on 24 numbers from −3 to 3: any two of their tokens have to be a thousandth of the largest distance apart, or more.
 #
 # </details>
 
 
-# %% tags=["hide-input", "nbval-ignore-output"]
-# Tries your tokens, and a control.
-def without_norm(x, weight, bias):
+# %% [markdown]
+# Are your tokens worth it? The control has no norm.
+
+
+# %% tags=["nbval-ignore-output"]
+def without_norm(x, weight, bias):  # the control
     return x.unsqueeze(-1) * weight + bias  # (B, K, E)
 
 
-for tokens in (mended_tokens, without_norm):  # the second is the control
-    print(tokens.__name__, "makes", _different(tokens), "tokens, reads", _digits_read(tokens))
+for tokens in (mended_tokens, without_norm):
+    for pixels in (1, 100, 0.01):
+        print(f"{tokens.__name__:13} pixels × {pixels:<4} {tried(tokens, pixels)}")
 
 # %% [markdown]
-# The rows $x\,w + b$ lie on a line that misses the origin, so each has a direction of its own. Without a norm the net reads a little more: here the next layers wanted the norm, and not the digits.
+# The rows $x\,w + b$ lie on a line that misses the origin, so each has a direction of its own. On standardized pixels the control reads more: here the next layers wanted the norm, and not the digits. Large pixels harm the control alone, since the norm divides by their size; with a smaller rate the control reads them, too, so the norm spares a search for the rate. Small ones harm both, because beside the bias they hardly turn the row.
 #
 # <details><summary>When this holds</summary>
 #
-# For at least three numbers a token, where the projections of $w$ and of $b$ are not parallel, and $\epsilon$ is negligible against the variance of the row. The mended tokens read {token_readers[norm of product and bias, *].reads:range}, tokens without a norm {token_readers[no norm, *].reads:range}, signs {token_readers[RMSNorm of one number, *].reads:range} and {token_readers[norm of the product, *].reads:range}. {token_readers:again}
+# For at least three numbers a token, where the projections of $w$ and of $b$ are not parallel, and $\epsilon$ is negligible against the variance of the row. The mended tokens read {token_sizes[norm of product and bias, 1.0, *].reads:range}, with pixels times 100 {token_sizes[norm of product and bias, 100.0, *].reads:range}, times 0.01 {token_sizes[norm of product and bias, 0.01, *].reads:range}; the control stands in the fold above. All at a rate of 0.05. In two runs (two seeds, two splits) at 0.0005 the control read 94 and 92 % of pixels times 100, and who standardizes the pixels needs none of this. {token_sizes:again}
 #
 # </details>
 #
@@ -696,8 +720,7 @@ for share in (0.0, 0.1, 1.0, 10.0):
 #
 # ## On your own
 #
-# 1. With $a < 0$, what is $\operatorname{LN}(ax)$? What becomes of each "same" of the table for a factor of $-3$?
-# 2. In `losses`, measure the length of $W$ after each step, with a weight decay of 0 and of 0.02.
+# For your package: write `forgets(layer, width)`, which says whether a layer forgets a shift, a factor above 0, a factor below 0, and a change of the other rows. Try it on your LayerNorm, BatchNorm and RMSNorm, save it in `work/mine/forgets.py`, and take it to [lesson 12](12_family.ipynb).
 #
 # Your layer can now make a token of a single number and not forget it; it still cannot stand after a convolution, whose output has channels and places: [lesson 9](09_cnn.ipynb).
 #

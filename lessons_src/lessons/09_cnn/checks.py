@@ -30,24 +30,15 @@ from lessonkit.data import digits_split
 
 shrinking = quiz(
     tolerance=1e-6,
-    weight=(
-        1 / 432,
+    after=(
+        1.0,
         {
-            1 / 144: "That is the square of the bound. The mean square is a third of it.",
-            1
-            / 12: "That is the bound, or the answer for 4 inputs. The mean square is bound * bound / 3.",
-            1 / 36: "The bound is not squared. The mean square is bound * bound / 3.",
-            0.002: "That is rounded. Type a fraction, as 1 / 12 above.",
-        },
-    ),
-    unit=(
-        2.0,
-        {
-            1 / 72: "That is one product. The unit adds up 144 of them.",
-            12: "That is 144 times 1/12 times 1. The mean square of a weight is 1/432, and that of an input 6.",
-            72: "That is 144 times 1/12 times 6. The mean square of a weight is 1/432.",
-            1 / 3: "The inputs have the mean square 6, not 1.",
-            1: "That is what the ReLU leaves. Before it there is twice as much.",
+            3: "That is the square of the bound. The mean square is a third of it.",
+            2: "That is what the unit adds up. The ReLU leaves half of it.",
+            36: "That is with the bound, 1/12, for the mean square of a weight. It is bound * bound / 3.",
+            12: "That is with the bound not squared. The mean square of a weight is bound * bound / 3.",
+            1 / 36: "That adds up 4 products. This unit adds up 144 of them.",
+            1 / 6: "The inputs have the mean square 6, not 1.",
         },
     ),
     smaller=(
@@ -347,7 +338,7 @@ diagnosis = quiz(
             {
                 _BATCH: "Then the test would depend on the batch. Run B's does not; look at its training loss.",
                 _MODE: "Then calling eval() would change the test. It does not; look at the training loss.",
-                _LARGE: "Then the loss would jump, be nan, or stay at chance, 2.30. This one has come down to 1.62, and the test is fine.",
+                _LARGE: "Then the loss would jump, be nan, or stay at chance, 2.30. This one has come down below 2, and the test is fine.",
                 _HEALTHY: "Its training loss gets stuck far above the healthy run's.",
             },
         ),

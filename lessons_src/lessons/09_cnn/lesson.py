@@ -1,7 +1,7 @@
 # %% [markdown] tags=["trains"]
 # # 9 · A CNN on digits: what a norm buys, and what it does not
 #
-# A net of six convolutions and one linear layer is trained for six epochs of SGD to read handwritten digits. So is a second net, with a LayerNorm between each convolution and its ReLU. All else is equal: the images and their order, the first weights, the learning rate. Guessing reads 10 %.
+# Your net of six convolutions shall read handwritten digits. You train it twice, once as it is and once with a LayerNorm between each convolution and its ReLU. The images, their order, the first weights and the learning rate are the same. Guessing reads 10 %.
 
 # %% tags=["hide-input"]
 # Imports and the digits.
@@ -20,7 +20,8 @@ digits = data.digits_split(0)  # x_train (1297, 8, 8), x_test (500, 8, 8), stand
 print(f"{len(digits.x_train)} digits to learn from, {len(digits.x_test)} to be tested on")
 
 
-# %% tags=["export"]
+# %% tags=["export", "hide-input"]
+# Makes the net.
 def digit_cnn(norm=None, side=8):
     """Six 3 x 3 convolutions, each with norm(C, H, W) and ReLU, and a linear layer."""
     layers, channels = [], 1
@@ -61,9 +62,9 @@ for name, norm in RACERS.items():
     print(f"{name:9} reads {learn(digit_cnn(norm), digits)[-1]:.0f} % of the test digits")
 
 # %% [markdown]
-# Without LayerNorm the net has learned nothing, so it is tempting to write: *this net needs a normalization layer* (a *norm*, for short). The numbers are right, and the sentence is false.
+# Without LayerNorm the net has learned nothing. Write down the sentence that you would print about this, for people who decide whether a net gets a normalization layer (a *norm*, for short). You come back to it in 9.4.
 #
-# *About 60 min, in two sittings of 32 and 28.* **You'll be able to**
+# *About 60 min, in two sittings of 29 and 31.* **You'll be able to**
 # - find out why a net fails, by changing one suspect at a time;
 # - say what a comparison of two nets shows, and what its control must get;
 # - put a norm after each convolution of a net, in the right shape;
@@ -124,19 +125,18 @@ race(rate=0.1, start="default", batch_size=64, seed=0)
 # - Let the inputs have the mean square 6. The unit adds up 4 products, and their mean squares add, because the weights are drawn independently around 0: 4 · 1/12 · 6 = **2**.
 # - The ReLU sets the negative half to 0. Half of the mean square is left: **1**.
 #
-# A unit of our convolutions has 16 · 3 · 3 = 144 inputs.
+# A unit of our convolutions has 16 · 3 · 3 = 144 inputs, so its bound is 1/12. Does it end elsewhere?
 
 # %% tags=["exercise"] id="ex-9-1"
-# Exercise 9.1 · ●●○○○ · 3 min
-# 144 inputs of mean square 6, and 1/12 as the bound. (Above: weight=1 / 12, unit=2.)
-# Copy this line and replace the dots by four numbers:
-# shrinking = dict(weight=..., unit=..., smaller=..., factor=...)
-# weight      mean square of a weight
-# unit        mean square of what the unit adds up, before the ReLU
+# Exercise 9.1 · ●●○○○ · 2 min
+# On paper: 144 inputs of mean square 6. (Above: after=1.)
+# Copy this line and replace the dots by three numbers:
+# shrinking = dict(after=..., smaller=..., factor=...)
+# after       mean square of what the unit gives after its ReLU
 # smaller     how many times smaller the rms, its root, is after six such layers
 # factor      times what the weights' mean square must be, so that a layer with ReLU keeps 6
 ### BEGIN SOLUTION
-shrinking = dict(weight=1 / 432, unit=2, smaller=216, factor=6)
+shrinking = dict(after=1, smaller=216, factor=6)
 ### END SOLUTION
 
 # %% tags=["check"]
@@ -145,7 +145,7 @@ check.shrinking(shrinking)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# The mean square of the weights is bound · bound / 3. For `smaller`: six layers divide the mean square by 6 six times; then take the root.
+# The mean square of the weights is bound · bound / 3 = 1/432. For `smaller`: six layers divide the mean square by 6 six times; then take the root.
 #
 # </details>
 #
@@ -322,7 +322,7 @@ for name in ("no_norm", "layer_norm"):
     print(f"{name:10} at rates {[rates[at] for at in best]}: {shown} % of the test digits")
 
 # %% [markdown]
-# Of the many points of the beginning, three at most are left.
+# Of the many points of the beginning, three at most are left. Read the sentence that you wrote there: which words have to go?
 #
 # **A fair race gives each side its own best settings, chosen on validation digits, and seeds that nobody has looked at.**
 #
@@ -372,11 +372,15 @@ digits = data.digits_split(0)  # x_train (1297, 8, 8), x_test (500, 8, 8), stand
 #
 # `LayerNorm([C, H, W])` must be told the size of the convolution's *output*. Take 8 pixels with padding 1, and a kernel of three taps, two pixels apart (the *dilation*), that moves on by 2 (the *stride*).
 #
-# It reaches over $2 \cdot (3 - 1) + 1 = 5$ of $8 + 2 = 10$ pixels. In the other 5, two whole steps of 2 fit. With the first place that makes 3. For $L$ pixels, $k$ taps, stride $s$, padding $p$ and dilation $d$:
+# It reaches over $2 \cdot (3 - 1) + 1 = 5$ of $8 + 2 = 10$ pixels. In the other 5, two whole steps of 2 fit, so with the first place there are 3 outputs. `conv_output_shape` computes this for each axis.
+#
+# <details><summary>The formula</summary>
+#
+# For $L$ pixels, $k$ taps, stride $s$, padding $p$ and dilation $d$:
 #
 # $$\text{out} = \left\lfloor \frac{L + 2p - d\,(k-1) - 1}{s} \right\rfloor + 1$$
 #
-# `conv_output_shape` computes it for each axis.
+# </details>
 
 
 # %% tags=["export", "hide-input"]
@@ -414,9 +418,9 @@ def with_norms(net, norm, size):
 
     Example: of nn.Sequential(nn.Conv2d(1, 5, 3), nn.ReLU()) and size (8, 6) it makes
     conv, norm(5, 6, 4), ReLU.
-    net stays as it is. norm: called anew for each convolution, with the shape of what that
-    returns. size: (H, W) of the images. nn.Conv2d and nn.MaxPool2d have kernel_size, stride,
-    padding and dilation, and nn.Conv2d has out_channels. conv_output_shape is there for you.
+    norm: called anew for each convolution. size: (H, W) of the images.
+    nn.Conv2d and nn.MaxPool2d have kernel_size, stride, padding and dilation, nn.Conv2d also
+    out_channels. conv_output_shape is there for you.
     """
     layers = []
     for layer in net:
@@ -443,7 +447,7 @@ check.with_norms(with_norms)
 #
 # <details><summary>What it is tried on</summary>
 #
-# Convolutions and max pooling (padding in numbers, no `ceil_mode`), between layers that leave the size alone.
+# Convolutions and max pooling (padding in numbers, no `ceil_mode`), between layers that leave the size alone. The given net stays as it is, its layers stand in the new net, and each norm gets the shape of what its convolution returns.
 #
 # </details>
 #
@@ -479,7 +483,8 @@ for name, norm in norms.items():
 # - [ ] none, because LayerNorm removes a shift :: It removes what is added to *all* numbers it reduces over. Here 10 is added to a quarter of them.
 # - [x] those of all four :: One mean is taken over all four images, so each image now depends on the others.
 
-# %%
+# %% tags=["hide-input"]
+# Adds 10 to the last image.
 x = torch.randn(4, 2, 3, 5, generator=torch.Generator().manual_seed(93))  # (B, C, H, W)
 changed = x.clone()
 changed[3] += 10  # only the last image
@@ -530,22 +535,41 @@ for name, net in nets.items():
 # %% [markdown]
 # Less *ink* is a factor and a shift: paper is no longer at the same distance from the mean. None of the three was made for that, and all fail. The *contrast* alone is a factor. LayerNorm divides it out, and the control needs no protection: the factor passes through all its layers, the scores become small together, and the largest stays the largest.
 #
-# BatchNorm has *stored* a mean and a variance of each unit. Neither fits a dim picture. Which does the harm at a contrast of ¼?
-#
-# **Predict 9.3:** you may correct one kind in all three BatchNorms: multiply the means by ¼, or the variances by 1/16. Which lets the net read dim pictures?
+# BatchNorm has *stored* a mean and a variance of each unit. Neither fits a dim picture. Which does the harm at a contrast of ¼? `dim` multiplies what all three BatchNorms have stored, and shows the net dim pictures.
+
+
+# %% tags=["hide-input"]
+# Reads dim pictures with what is stored changed.
+def dim(means=1, variances=1, contrast=1 / 4, ink=1):
+    """Print what BatchNorm's net reads. means, variances: factors on what it has stored."""
+    net = copy.deepcopy(nets["BatchNorm"])
+    for layer in net:
+        if isinstance(layer, BatchNorm1d):
+            layer.running_mean.mul_(means)
+            layer.running_var.mul_(variances)
+    pictures = contrast * (white + ink * (x - white))
+    settings = f"means × {means:g}, variances × {variances:g}"
+    print(f"{settings}, contrast {contrast:g}, ink {ink:g}: {reads(net, pictures):.0f} %")
+
+
+# %% [markdown]
+# **Predict 9.3:** you may correct one kind: multiply the means by ¼, or the variances by 1/16. Which lets the net read pictures of a contrast of ¼?
 # - [ ] the variances :: That changes the scale of all units alike, and the control shows that a net can read at any scale. What is subtracted is still four times too large.
 # - [x] the means :: Wx/4 − m/4 is (Wx − m)/4. So the factor comes out of the layer, and passes through the net as in the control.
 # - [ ] neither alone :: With the right means a factor is left, and the control reads with such a factor.
 
 # %% tags=["nbval-ignore-output"]
-for stored, factor in {"running_mean": 1 / 4, "running_var": 1 / 16}.items():
-    net = copy.deepcopy(nets["BatchNorm"])
-    for layer in net:
-        if isinstance(layer, BatchNorm1d):
-            getattr(layer, stored).mul_(factor)
-    print(f"{stored:12} corrected: contrast ¼ {reads(net, shown['contrast ¼']):.0f} %")
+dim(means=1, variances=1, contrast=1 / 4)  # now yours: correct one kind, then the other
 
 # %% [markdown]
+# **Find out:** does your correction hold at a contrast of 1/20, and of 4? And with `contrast=1, ink=1/4`?
+#
+# <details><summary>What there is to find</summary>
+#
+# With means multiplied by the contrast the net reads at ¼ and at 4 about as it reads bright pictures; with corrected variances it does not. At 1/20 the means help less, because the biases that BatchNorm has learned are not dimmed: in each of six runs the net read more with these multiplied as well. With less ink neither is enough, because a shift comes with it, and no factor takes a shift back.
+#
+# </details>
+#
 # **On these dim pictures BatchNorm fails because it subtracts the mean that it has stored.**
 #
 # <details><summary>When this holds</summary>
@@ -556,18 +580,54 @@ for stored, factor in {"running_mean": 1 / 4, "running_var": 1 / 16}.items():
 #
 # ## 9.9 Three sick runs
 #
-# Here are recorded runs of the net of linear layers: a healthy one with LayerNorm, and three with **one** fault each. The training script tests on digits sorted by class, ten at a time. Then somebody calls `eval()`, and shows 50 test digits one by one.
+# Four nets of linear layers have been trained: one is healthy, and three have **one** fault each. You get its training loss, and a test with levers. `batch` is how many digits are shown at a time, `order` is `"by class"` (all zeros first) or `"mixed"`, and `mode` is `"train"`, as training leaves a net, or `"eval"`.
+
 
 # %% tags=["hide-input"]
-# Prints how the recorded runs ended.
-sick = evidence.load("cnn_three_faults")  # (runs, seeds, epochs) each
-for at, run in enumerate(("healthy", "run A", "run B", "run C")):
-    loss, script, alone = (sick[key][at, :, -1].mean() for key in ("loss", "script", "alone"))
-    print(f"{run:7}  training loss {loss:.2f}, script {script:2.0f} %", end=", ")
-    print(f"after eval(), one by one {alone:2.0f} %")
+# Trains four nets. Look inside afterwards.
+class _RunA(nn.Module):
+    def forward(self, x):  # (B, D)
+        return (x - x.mean(0)) / torch.sqrt(x.var(0, correction=0) + 1e-5)
+
+
+patients = {
+    "healthy": mlp(LayerNorm),
+    "run A": mlp(lambda D: _RunA()),
+    "run B": mlp(LayerNorm).append(nn.Sigmoid()),
+    "run C": mlp(nn.BatchNorm1d),
+}
+for net in patients.values():
+    torch.manual_seed(0)
+    for layer in net:
+        if hasattr(layer, "reset_parameters"):
+            layer.reset_parameters()
+    learn(net, digits, rate=0.1, epochs=10)
+
+
+@torch.no_grad()
+def probe(name, batch=10, order="by class", mode="train"):
+    """Print the training loss of a net, and the percent of the test digits that it reads."""
+    net = copy.deepcopy(patients[name]).train()
+    loss = F.cross_entropy(net(digits.x_train[:, None]), digits.y_train)
+    net, y = copy.deepcopy(patients[name]).train(mode == "train"), digits.y_test
+    rows = y.argsort(stable=True) if order == "by class" else torch.arange(len(y))
+    try:
+        shown = [net(digits.x_test[some, None]).argmax(-1) for some in rows.split(batch)]
+        reads = f"{100 * (torch.cat(shown) == y[rows]).double().mean():.0f} %"
+    except ValueError as error:
+        reads = f"an error: {error}"
+    print(f"{name:7}  loss {loss:.2f}, {batch:3} {order}, {mode}: reads {reads}")
+
+
+# %% tags=["nbval-ignore-output"]
+for name in patients:
+    probe(name, batch=10, order="by class", mode="train")  # now yours: pull the levers
+
+# %% [markdown]
+# Two runs look alike, and a third reads well. Before you name a fault, find for each run a lever that changes what it reads, or see that none does.
 
 # %% tags=["exercise"] id="ex-9-4"
-# Exercise 9.4 · ●●○○○ · 2 min
+# Exercise 9.4 · ●●○○○ · 3 min
 # Which run has which fault? Copy these lines and replace the dots by three of
 #     "sigmoid before cross-entropy", "norm over the batch axis", "eval() forgotten",
 #     "learning rate too large", "nothing is wrong".
@@ -591,15 +651,16 @@ check.diagnosis(diagnosis)
 # </details>
 
 
-# %% tags=["hide-input"]
-# Prints what ten sigmoids cost at best.
-best = -torch.tensor([1.0] + [0.0] * 9).log_softmax(0)[0]
-print(f"cross-entropy of a perfect answer that is made of ten sigmoids: {best:.2f}")
-
 # %% [markdown]
 # - **Run B: the sigmoid.** At best one output is 1 and nine are 0, and that still costs $-\ln\frac{e}{e+9} = 1.46$. Give cross-entropy **logits**, scores of any sign.
-# - **Run C: `eval()` forgotten.** BatchNorm normalizes ten threes at a time. What they share is subtracted as their mean, and that was what made them threes.
-# - **Run A: a norm over the batch axis.** Alone, an image is subtracted from itself, and `eval()` changes nothing.
+# - **Run C: `eval()` forgotten.** BatchNorm normalizes ten threes at a time. What they share is subtracted as their mean, and that was what made them threes. Mixed or in larger batches it reads more, and in `eval` it reads all that it has learned.
+# - **Run A: a norm over the batch axis.** Order and batch move it in the same way, but the mode does not, and alone an image is subtracted from itself.
+#
+# <details><summary>How sure is that?</summary>
+#
+# In recorded runs of the same three faults the test by class in batches of ten, as the script leaves the net, read {cnn_three_faults[run A].script:last:range} in run A and {cnn_three_faults[run C].script:last:range} in run C. {cnn_three_faults:again}
+#
+# </details>
 #
 # ## Take-away
 #
@@ -746,8 +807,8 @@ check.small_cnn(SmallCNN)
 #
 # ## On your own
 #
-# 1. Put `nn.GroupNorm(1, C)` into `digit_cnn`. Does the accuracy change? How many parameters do you save?
-# 2. Make `digit_cnn` twelve layers deep. What do Kaiming's weights do then, with and without LayerNorm?
+# 1. For your package: make `probe` a tool of your own, `examine(net, x, y)`, which tests any net by batch, order and mode, and says in a sentence what its answers depend on. Try it on a healthy net and on the three sick ones, and save it in `work/mine/examine.py`.
+# 2. Put `nn.GroupNorm(1, C)` into `digit_cnn`. Does the accuracy change? How many parameters do you save?
 #
 # Your layer can now stand after each convolution of any net; it still cannot stand in a loop, where each step reads what the step before it wrote: [lesson 10](10_rnn.ipynb).
 #
