@@ -31,6 +31,10 @@ def _trained(norm, rate=0.05, seed=0):
 
 
 # %% tags=["nbval-ignore-output"]
+_trained(nn.LayerNorm(64, elementwise_affine=False))
+
+
+# %% tags=["nbval-ignore-output"]
 class Copy(nn.Module):
     def forward(self, x):
         with torch.no_grad():
@@ -39,8 +43,7 @@ class Copy(nn.Module):
         return (x - mean) * (var + 1e-5) ** -0.5  # (B, D)
 
 
-for norm in (nn.LayerNorm(64, elementwise_affine=False), Copy()):
-    _trained(norm)
+_trained(Copy())
 
 # %%
 row = torch.tensor([[0.0, 1, 2, 5]])  # (B, D) = (1, 4)
