@@ -151,7 +151,7 @@ def cell(ax, left, low, fill, edge, wide=1.0):
 
 
 def draw(ax):
-    blue, brown = plot.COLORS["LayerNorm"], "#8A4B08"
+    blue, gray = plot.COLORS["LayerNorm"], "#3C464D"
     middle = dict(ha="center", va="center")
     for i, row in enumerate(rows):
         for j, value in enumerate(row.tolist()):
@@ -162,10 +162,10 @@ def draw(ax):
         ax.text(6.6, 0.5 - i, own, color=blue, fontsize=10, **middle)
         ax.text(-0.2, 0.5 - i, f"row {i + 1}", ha="right", va="center")
     for j in range(5):
-        cell(ax, j, -3.4, "#F7E9D7", brown)
-        ax.text(j + 0.5, -2.9, f"· {gain[j]:g}\n+ {bias[j]:g}", color=brown, **middle)
+        cell(ax, j, -3.4, "#E6E9EC", gray)
+        ax.text(j + 0.5, -2.9, f"· {gain[j]:g}\n+ {bias[j]:g}", color=gray, **middle)
         ax.text(j + 0.5, 1.2, f"feature {j + 1}", ha="center", fontsize=10)
-    ax.text(-0.2, -2.9, "gain, bias", ha="right", va="center", color=brown)
+    ax.text(-0.2, -2.9, "gain, bias", ha="right", va="center", color=gray)
     ax.set(xlim=(-1.5, 7.9), ylim=(-3.5, 1.6))
     ax.set_axis_off()
 

@@ -711,8 +711,8 @@ plot.lines(
 #
 # ## 13.8 The ladder
 #
-# From the seven lines to your loops and beyond there are rungs, and you can time each on your machine:
-# - `compiled`: PyTorch writes a fused loop in C++ of the seven lines, if there is a C++ compiler (the first time takes half a minute);
+# Between the seven lines and your loops, and beyond, there are rungs that you can time:
+# - `compiled`: PyTorch writes a fused loop in C++ of the seven lines, if there is a C++ compiler (half a minute the first time);
 # - `float64`: your loops with numbers of eight bytes;
 # - `one pass`: $\sum x$ and $\sum x^2$ in one loop, as in [lesson 3](03_epsilon.ipynb);
 # - `fused`: your loops, made ready for use ([Deeper](#Stores-past-the-caches)); and `two threads`, each with whole blocks of them.
@@ -772,7 +772,7 @@ def climb(*names):
 climb("float64", "one pass", "fused", "two threads")  # a knob: add "compiled"
 
 # %% [markdown]
-# And where does the time of the seven lines go? A **profiler** writes down what ran, and how long:
+# Where do the seven lines spend theirs? A **profiler** writes down what ran, and how long:
 
 # %% tags=["timed"]
 from torch.profiler import profile
@@ -784,7 +784,7 @@ for operation in sorted(seen.key_averages(), key=own)[:-5:-1]:
     print(f"{operation.key:10} {operation.count} × {own(operation):5.2f} ms")
 
 # %% [markdown]
-# Each `sub` and `mul` goes to memory and back; so do your loops, but for five operations at once. Here is our ladder, both passes in copies, for 4096 rows of 1024 numbers, and how many times the time of your loops `F.layer_norm` took at other shapes:
+# Each `sub` and `mul` goes to memory and back; your loops go once for all. Here is our ladder, both passes in copies, for 4096 rows of 1024 numbers, and how many times the time of your loops `F.layer_norm` took at other shapes:
 
 # %% tags=["hide-input"]
 # Prints what was recorded.
@@ -814,7 +814,7 @@ for cpu, ms in evidence.timings().items():
     print("  F.layer_norm ÷ your loops:", ", ".join(ahead))
 
 # %% [markdown]
-# **With one thread, where we measured, your loops keep up with PyTorch's kernel.** The seven lines took five to eight times as long, and where they were compiled, twice as long. Numbers of eight bytes took twice the time or more, because they are twice as many bytes. One pass in place of two saved next to nothing: the second loop finds its row in the cache. So the digits of [13.3](#13.3-The-digits-of-a-sum) came for free.
+# **With one thread, where we measured, your loops keep up with PyTorch's kernel.** The seven lines took five to eight times as long, and where they were compiled, twice as long. Numbers of eight bytes took twice the time or more, because they are twice as many bytes. One pass in place of two saved next to nothing: the second loop finds its row in the cache.
 #
 # <details><summary>If your own numbers disagree</summary>
 #
