@@ -933,7 +933,7 @@ check.mended_statistics(mended_statistics)
 #
 # </details>
 #
-# Numba has no such store, and no prefetch. [`fromscratch/speed.py`](../lessons_src/fromscratch/speed.py) writes the instructions themselves: it is your loops, made ready for use, in some 500 lines. First, a copy. How many times its time does the ordinary copy take, at these shapes?
+# Numba has no such store, and no prefetch. `lessons_src/fromscratch/speed.py` writes the instructions themselves: it is your loops, made ready for use, in some 500 lines. First, a copy. How many times its time does the ordinary copy take, at these shapes?
 
 # %% tags=["hide-input"]
 # Compares the two copies, as recorded.
