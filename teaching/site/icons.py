@@ -18,11 +18,12 @@ DRAWN = {  # number of a lesson: paths in ink, in blue, and in orange, BatchNorm
     14: ("M16 2h16v28H16z", "M3 17h11l4-8 7 15 4-7h16"),  # a pulse
     15: ("M13 2h14l8 8v20H13zM27 2v8h8", "M18 20l5 5 8-11"),  # a file of the right type
 }
+PAGE = ("M13 2h22v28H13z", "M18 10h12m-12 6h12m-12 6h7")  # of a lesson that has none
 
 
 def icon(number):
-    """Return the icon of a lesson as SVG."""
-    paths = "".join(f'<path d="{path}"/>' for path in DRAWN[number])
+    """Return the icon of a lesson as SVG, a written page if none is drawn for it."""
+    paths = "".join(f'<path d="{path}"/>' for path in DRAWN.get(number, PAGE))
     return f'<svg viewBox="-1 -1 50 34" width="72" height="49" aria-hidden="true">{paths}</svg>'
 
 
