@@ -996,7 +996,7 @@ for cpu, ms in evidence.timings().items():
             row_of(f"  {name}", [f"{item:.2f}" for item in quotients(ms, what, "fused")])
 
 # %% [markdown]
-# On wide rows, asking ahead and the 64 sums brought most. On rows of 64 numbers asking ahead brought little, and what counted was that rows overlap: so short a row is over before its sums are. (Rows of 4096 numbers do not fit into the first cache three at a time, and their forward pass takes them one by one.) Asking for pages brought next to nothing there: keep such a line only where your own machine says so.
+# On wide rows, asking ahead and the 64 sums brought most. On rows of 64 numbers asking ahead brought little, and overlapping rows brought as much as the sums: so short a row is over before its sums are. (Rows of 4096 numbers do not fit into the first cache three at a time, and their forward pass takes them one by one.) Asking for pages brought next to nothing there: keep such a line only where your own machine says so.
 #
 # ### Threads and what lies around the loops
 #
