@@ -106,11 +106,76 @@ _X, _WEIGHT, _BIAS = draw(28, 3, 4, mean=1), draw(29, 4), draw(31, 4)
 # the float64 that comes next; any other formula is further off.
 def _over_in_steps(x, sizes, eps=1e-5):
     axes = tuple(range(-len(sizes), 0))
-    mean = x.mean(axes, keepdim=True)
-    c = x - mean
+    z = x
+    mean = z.mean(axes, keepdim=True)
+    c = z - mean
     var = (c * c).mean(axes, keepdim=True)
     deviation = torch.sqrt(var + eps)
-    return c / deviation
+    x_hat = c / deviation
+    return x_hat
+
+
+# What goes wrong where rows are normalized, in the lines of _in_steps and of _over_in_steps alike.
+_NORMALIZING = """
+    # the variance divides by D - 1. LayerNorm divides by D. | Write x.var(axes, correction=0), or (c * c).mean(axes).
+    var = c.var(axes, keepdim=True)
+
+    # eps is added to the deviation. It belongs to the variance, under the root. | torch.sqrt(var + eps).
+    deviation = torch.sqrt(var) + eps
+
+    # brackets are missing: eps is added to the quotient, not to the variance.
+    x_hat = c / torch.sqrt(var) + eps
+
+    # `eps or 1e-5` is 1e-5 where eps is 0. | Use eps as it comes.
+    deviation = torch.sqrt(var + (eps or 1e-5))
+
+    # the variance is taken over the last axis alone, and the mean over all that are normalized.
+    var = (c * c).mean(-1, keepdim=True)
+
+    # the squares are summed. The variance is their mean.
+    var = (c * c).sum(axes, keepdim=True)
+
+    # your answer multiplies by the deviation. | Divide by torch.sqrt, or multiply by torch.rsqrt.
+    x_hat = c * deviation
+
+    # your answer divides by the variance. | Divide by its root, the deviation.
+    deviation = var + eps
+
+    # SIZES holds sizes, not axis numbers. | The axes are tuple(range(-len(SIZES), 0)).
+    axes = sizes
+
+    # one axis is normalized, number -len(SIZES). | From there to the last, all are: tuple(range(-k, 0)).
+    axes = -len(sizes)
+
+    # range(-k, -1) ends before the last axis. | Write range(-k, 0).
+    axes = tuple(range(-len(sizes), -1))
+
+    # only the last axis is normalized. | The last len(SIZES) axes are: tuple(range(-k, 0)).
+    axes = -1
+
+    # the axes come from x (all but the first) instead of SIZES. | Count len(SIZES) from the end.
+    axes = tuple(range(1, x.dim()))
+
+    # every axis is normalized at once, the batch included. | mean() needs its axes and keepdim=True.
+    axes = tuple(range(x.dim()))
+
+    # the first len(SIZES) axes are normalized. | Count from the end: tuple(range(-k, 0)).
+    axes = tuple(range(len(sizes)))
+
+    # what is divided is x, with its mean still in it. | Subtract the mean first: (x - mean) / deviation.
+    x_hat = z / deviation
+
+    # brackets are missing: without them / comes before -, and only the mean is divided.
+    x_hat = z - mean / deviation
+
+    # the mean is never subtracted: this is RMSNorm, which divides by the root of the mean square.
+    c = z
+    """
+
+
+def _slips(sizes):
+    """Return these misconceptions; sizes: what the exercise calls the sizes of the normalized axes."""
+    return _NORMALIZING.replace("SIZES", sizes)
 
 
 def _over(label, shape, sizes, *eps, mean=0, scale=1, **options):
@@ -170,63 +235,10 @@ normalize_over = exercise(
     tried="one axis and several, eps, rows far from 0, second derivative, vmap",
     by_hand=_BY_HAND,
     wrong={
-        _over_in_steps: """
-    # the variance divides by D - 1. LayerNorm divides by D. | Write x.var(axes, correction=0), or (c * c).mean(axes).
-    var = c.var(axes, keepdim=True)
-
-    # eps is added to the deviation. It belongs to the variance, under the root. | torch.sqrt(var + eps).
-    deviation = torch.sqrt(var) + eps
-
-    # brackets are missing: eps is added to the quotient, not to the variance.
-    return c / torch.sqrt(var) + eps
-
-    # `eps or 1e-5` is 1e-5 where eps is 0. | Use eps as it comes.
-    deviation = torch.sqrt(var + (eps or 1e-5))
-
-    # the variance is taken over the last axis alone, and the mean over all that are normalized.
-    var = (c * c).mean(-1, keepdim=True)
-
-    # the squares are summed. The variance is their mean.
-    var = (c * c).sum(axes, keepdim=True)
-
-    # your answer multiplies by the deviation. | Divide by torch.sqrt, or multiply by torch.rsqrt.
-    return c * deviation
-
-    # your answer divides by the variance. | Divide by its root, the deviation.
-    deviation = var + eps
-
-    # sizes holds sizes, not axis numbers. | The axes are tuple(range(-len(sizes), 0)).
-    axes = sizes
-
-    # one axis is normalized, number -len(sizes). | From there to the last, all are: tuple(range(-k, 0)).
-    axes = -len(sizes)
-
-    # range(-k, -1) ends before the last axis. | Write range(-k, 0).
-    axes = tuple(range(-len(sizes), -1))
-
-    # only the last axis is normalized. | The last len(sizes) axes are: tuple(range(-k, 0)).
-    axes = -1
-
-    # the axes come from x (all but the first) instead of sizes. | Count len(sizes) from the end.
-    axes = tuple(range(1, x.dim()))
-
-    # every axis is normalized at once, the batch included. | mean() needs its axes and keepdim=True.
-    axes = tuple(range(x.dim()))
-
-    # the first len(sizes) axes are normalized. | Count from the end: tuple(range(-k, 0)).
-    axes = tuple(range(len(sizes)))
-
-    # what is divided is x, with its mean still in it. | Subtract the mean first: (x - mean) / deviation.
-    return x / deviation
-
-    # brackets are missing: without them / comes before -, and only the mean is divided.
-    return x - mean / deviation
-
-    # the mean is never subtracted: this is RMSNorm, which divides by the root of the mean square.
-    c = x
-
+        _over_in_steps: _slips("sizes")
+        + """
     # the variance is computed as E[x²] - E[x]², which cancels when the mean is large. | Subtract the mean first.
-    var = (x * x).mean(axes, keepdim=True) - mean * mean
+    var = (z * z).mean(axes, keepdim=True) - mean * mean
     """
     },
 )
@@ -338,61 +350,8 @@ layer_norm = exercise(
     tried="shapes, options, four number types, second derivative, vmap",
     by_hand=_BY_HAND,
     wrong={
-        _in_steps: """
-    # the variance divides by D - 1. LayerNorm divides by D. | Write x.var(axes, correction=0), or (c * c).mean(axes).
-    var = c.var(axes, keepdim=True)
-
-    # eps is added to the deviation. It belongs to the variance, under the root. | torch.sqrt(var + eps).
-    deviation = torch.sqrt(var) + eps
-
-    # brackets are missing: eps is added to the quotient, not to the variance.
-    x_hat = c / torch.sqrt(var) + eps
-
-    # `eps or 1e-5` is 1e-5 where eps is 0. | Use eps as it comes.
-    deviation = torch.sqrt(var + (eps or 1e-5))
-
-    # the variance is taken over the last axis alone, and the mean over all that are normalized.
-    var = (c * c).mean(-1, keepdim=True)
-
-    # the squares are summed. The variance is their mean.
-    var = (c * c).sum(axes, keepdim=True)
-
-    # your answer multiplies by the deviation. | Divide by torch.sqrt, or multiply by torch.rsqrt.
-    x_hat = c * deviation
-
-    # your answer divides by the variance. | Divide by its root, the deviation.
-    deviation = var + eps
-
-    # normalized_shape holds sizes, not axis numbers. | The axes are tuple(range(-len(normalized_shape), 0)).
-    axes = sizes
-
-    # one axis is normalized, number -len(normalized_shape). | From there to the last, all are: tuple(range(-k, 0)).
-    axes = -len(sizes)
-
-    # range(-k, -1) ends before the last axis. | Write range(-k, 0).
-    axes = tuple(range(-len(sizes), -1))
-
-    # only the last axis is normalized. | The last len(normalized_shape) axes are: tuple(range(-k, 0)).
-    axes = -1
-
-    # the axes come from x (all but the first) instead of normalized_shape. | Count len(normalized_shape) from the end.
-    axes = tuple(range(1, x.dim()))
-
-    # every axis is normalized at once, the batch included. | mean() needs its axes and keepdim=True.
-    axes = tuple(range(x.dim()))
-
-    # the first len(normalized_shape) axes are normalized. | Count from the end: tuple(range(-k, 0)).
-    axes = tuple(range(len(sizes)))
-
-    # what is divided is x, with its mean still in it. | Subtract the mean first: (x - mean) / deviation.
-    x_hat = z / deviation
-
-    # brackets are missing: without them / comes before -, and only the mean is divided.
-    x_hat = z - mean / deviation
-
-    # the mean is never subtracted: this is RMSNorm, which divides by the root of the mean square.
-    c = z
-
+        _in_steps: _slips("normalized_shape")
+        + """
     # the bias is added before the gain multiplies. It comes last. | x_hat * weight + bias.
     y = x_hat if weight is None else (x_hat + bias) * weight
     y = y if bias is None else y
