@@ -73,7 +73,7 @@ def _parts(lessons):
         cards, names = "", []
         for lesson in inside:
             cards += (
-                f'<a class="card" href="{lesson.stem}.html">{icon(lesson.number)}'
+                f'<a class="card" href="{lesson.stem}.html">{icon(lesson.stem)}'
                 f"<strong>{html.escape(lesson.label)}</strong><span>{html.escape(card(lesson)[1])}</span>"
                 f'<span class="minutes">{lesson.minutes} min</span></a>'
             )
