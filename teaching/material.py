@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coursebuild import frame, manifest
-from coursebuild.manifest import MINUTES, kind_of
+from coursebuild.manifest import FIND_OUT, MINUTES, kind_of
 from lessonkit import course
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,11 +21,10 @@ PACKAGES = ROOT / "teaching/node_modules"  # what pages load in a browser, as pa
 PRIVATE = re.compile(r"\x1b\[[\d;]*m|^\w+: the course's own, from lesson \d+\.\n", re.MULTILINE)
 
 # A reader answers a question in a minute (coursebuild/minutes.py). A class votes, two people say why, and the cell is
-# run: about 90 s. To play with something in the notebook and to say what was seen takes two minutes more; the model
-# counts its words only. Both are an instructor's guess and no measurement; all clocks of a class take them from here.
+# run: about 90 s. To try something in the notebook and to say what was seen takes it two minutes, a reader one and a
+# half. Both are an instructor's guess and no measurement; all clocks of a class take them from here.
 CLASS_QUESTION = 1.5
 CLASS_TRY = 2
-FIND_OUT = re.compile(r"\*\*Find out:\*\* (.+)")  # a task to play with something
 
 
 @dataclass
@@ -109,7 +108,8 @@ def in_class(part):
     if isinstance(part, course.Exercise):
         return MINUTES[kind_of(part)] * part.minutes
     tried = sum(len(FIND_OUT.findall(text)) for text in part.texts)
-    return part.minutes + len(part.questions) * (CLASS_QUESTION - MINUTES["questions"]) + tried * CLASS_TRY
+    longer = {"questions": CLASS_QUESTION - MINUTES["questions"], "tries": CLASS_TRY - MINUTES["tries"]}
+    return part.minutes + len(part.questions) * longer["questions"] + tried * longer["tries"]
 
 
 def keeper(folder, stem):

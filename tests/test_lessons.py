@@ -159,6 +159,9 @@ def test_the_minutes_are_the_models(path):
     for what, takes in {"lesson": sum(parts), "sitting": max(parts)}.items():
         message = f"{path.stem}: a {what} takes {takes:.0f} min, expected at most {budget[what]}. Leave a part out."
         within_budget(takes <= budget[what], message)
+    doing = minutes.doing(known(path))
+    if doing < minutes.LEAST_DOING:
+        yield None, f"{doing:.0%} of the minutes are spent doing, expected {minutes.LEAST_DOING:.0%}. Let them try more."
     for line in minutes.wrong(known(path)):
         yield None, line
 

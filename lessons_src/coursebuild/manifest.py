@@ -1,9 +1,9 @@
 """The manifest: what the course knows of a lesson, made from its source, with the minutes that its sections take.
 
 Minutes are a model, the same for every lesson: reading at 100 words a minute (prose with formulas), 4 s for each line
-of code that is not folded, 45 s a figure, a minute a prediction or recall question, and 1.9 times the minutes on an
-exercise's card, 2.5 times on paper: the card says what the exercise itself takes, the rest goes into finding the way
-and being wrong.
+of code that is not folded, 45 s a figure, a minute a prediction or recall question, a minute and a half for what a
+"**Find out" lets one try, and 1.9 times the minutes on an exercise's card, 2.5 times on paper: the card says what the
+exercise itself takes, the rest goes into finding the way and being wrong.
 Calibrated on trials of all lessons as three kinds of learners would. Folded code and <details> do not count, nor the
 cell that leads back in a new kernel. Optional, and not part of the core, is a cell with the tag `optional`, an exercise
 among them, a paragraph whose bold first words say "(optional", and a section whose heading says so, up to the next
@@ -24,7 +24,10 @@ HINT = re.compile(r"<details><summary>Hint</summary>\s*(.*?)\s*</details>\s*", r
 CALL = re.compile(r"check\.([a-z]\w*)\((.+)\)")
 PRINTED = re.compile(r"\*About (\d+) min(?:, in two sittings of (\d+) and (\d+))?\b")  # in a lesson's frame
 DRAWS = re.compile(r"\b(?:plot\.(?:blocks|cubes|figure|lines|panels)|evidence\.show|Picture)\(")
-MINUTES = {"words": 1 / 100, "code": 4 / 60, "figures": 0.75, "questions": 1, "exercises": 1.9, "paper": 2.5}
+FIND_OUT = re.compile(r"\*\*Find out[:,]\*\* (.+)")  # a task that one tries
+MINUTES = {"words": 1 / 100, "code": 4 / 60, "figures": 0.75, "questions": 1, "tries": 1.5}
+MINUTES |= {"exercises": 1.9, "paper": 2.5}
+DOING = ("questions", "tries", "exercises", "paper")  # the learner answers, tries or writes
 
 
 def lesson(source):
@@ -115,7 +118,7 @@ def counts(section):
             case Text():
                 for block in re.sub(r"<details>.*?</details>", "", item.text, flags=re.DOTALL).split("\n\n"):
                     bold = re.match(r"\*\*[^*]*\(optional", block) and not section.optional
-                    (aside if bold else into)["words"] += _words(block)
+                    (aside if bold else into).update(words=_words(block), tries=len(FIND_OUT.findall(block)))
             case Question():
                 into.update(questions=1, words=_words(item.markdown))
             case Exercise():

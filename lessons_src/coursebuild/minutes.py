@@ -9,11 +9,13 @@ A lesson has two sittings: the first ends with the section that says "**You can 
 import argparse
 import re
 import sys
+from collections import Counter
 
 from coursebuild import manifest, sources
 from coursebuild.manifest import PRINTED
 
 BUDGET = {"lesson": 60, "sitting": 33}  # minutes of a lesson's core, at most
+LEAST_DOING = 1 / 3  # of them, at least
 STOP = "**You can stop here"
 PRINTED_OPTIONAL = re.compile(r"\(optional, (\d+) min\)")  # in a heading
 
@@ -70,10 +72,17 @@ def main(arguments=None, root=sources.ROOT):
     return int(bool(course.errors))
 
 
+def doing(lesson):
+    """Return the share (0 to 1) of a Lesson's core that a learner answers, tries or writes in."""
+    counted = sum((manifest.counts(section)[0] for section in lesson.sections if not section.optional), Counter())
+    return manifest.minutes({kind: counted[kind] for kind in manifest.DOING}) / manifest.minutes(counted)
+
+
 def _print(lesson, sections):
     """Print what the core of a Lesson takes, and each section's minutes if asked."""
     both = " + ".join(f"{part:.1f}" for part in sittings(lesson))
-    print(f"{lesson.stem:24} core {both} min  optional {total(lesson, True):5.1f}")
+    share = f"{doing(lesson):.0%} doing"
+    print(f"{lesson.stem:24} core {both} min, {share}  optional {total(lesson, True):5.1f}")
     for section in lesson.sections if sections else ():
         mark = "optional" if section.optional else f"+{section.aside:.1f} opt" if section.aside else ""
         print(f"    {section.minutes:5.1f}  {mark:8}  {'  ' * section.level}{section.heading}")
