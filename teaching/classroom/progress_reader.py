@@ -4,19 +4,31 @@ progress_page.py runs it, as an account that cannot read this file, as python -c
 lesson's number in two digits, or "" for all lessons; names of who has not come yet, with commas; a folder a learner.
 """
 
+import gc
 import html
 import sys
+import time
+from pathlib import Path
+
+READING = 3.5  # seconds of the processor for all learners: the page shall be there in five
 
 
 def page_of(lesson, missing, folders):
     from lessonkit.course import lessons
     from lessonkit.progress import learner, page
 
-    whole = lessons()
+    gc.disable()  # of millions of small objects in somebody's file it would look at each again and again
+    whole, learners, unread = lessons(), [], {}
     chosen = {stem: part for stem, part in whole.items() if not lesson or stem.startswith(f"{lesson}_")}
-    text = page.html([learner(folder, whole) for folder in folders], chosen)
+    sizes = {folder: sum(file.stat().st_size for file in Path(folder).iterdir()) for folder in folders}
+    for folder, size in sorted(sizes.items(), key=lambda pair: pair[1]):  # who has filled a home waits for the others
+        if time.process_time() < READING:
+            learners.append(learner(folder, whole))
+        else:
+            unread[Path(folder).name] = f"not read: there was no time left for these {size / 2**20:.0f} MB"
     columns = 1 + sum(len(part.exercises) for part in chosen.values())
-    return with_missing(with_choice(text, whole, lesson), missing, columns)
+    rows = unread | dict.fromkeys(missing, "not yet here")
+    return with_rows(with_choice(page.html(learners, chosen), whole, lesson), rows, columns)
 
 
 def with_choice(text, stems, lesson):
@@ -26,10 +38,10 @@ def with_choice(text, stems, lesson):
     return text.replace("</h1>", f"</h1>\n<p>Lesson: {' '.join(shown)}</p>", 1)
 
 
-def with_missing(text, missing, columns):
-    """Put a row for each missing name at the end of the table; columns: how many follow the name."""
-    row = '<tr><th class="name" scope="row">{}</th><td colspan="{}" style="text-align: left">not yet here</td></tr>\n'
-    rows = "".join(row.format(html.escape(name), columns) for name in missing)
+def with_rows(text, said, columns):
+    """Put a row for each name of said, {name: what is said of it}, at the table's end; columns: how many follow it."""
+    row = '<tr><th class="name" scope="row">{}</th><td colspan="{}" style="text-align: left">{}</td></tr>\n'
+    rows = "".join(row.format(html.escape(name), columns, why) for name, why in said.items())
     return text.replace("</tbody>", f"{rows}</tbody>", 1)
 
 

@@ -16,7 +16,7 @@ import pytest
 import requests
 
 from teaching.classroom import __main__ as command
-from teaching.classroom import accounts, client, collect, environment, install
+from teaching.classroom import accounts, client, collect, environment, install, progress_reader
 from teaching.classroom.trial import Trial, crowd
 from teaching.tests.browser import chromium, needs_chromium
 
@@ -265,11 +265,27 @@ def test_the_page_of_the_class_is_the_instructor_s_and_its_maker_can_change_noth
     columns = 1 + page.count('<th scope="col" class')
     assert re.search(r'>noor</th><td colspan="(\d+)"[^>]*>not yet here', page)[1] == str(columns)
     assert teacher.open("/services/progress/?lesson=99")[0] == 404
+    status, page = mara.open("/hub/token")
+    assert status == 200 and "nobody makes a token" in page and 'id="request-token-form"' not in page
+    assert "/hub/auth/change-password" in page and "/services/progress" not in page
     copies, reader = trial.folder / "progress", accounts.as_user(accounts.ensure_reader(trial.group))
     for act, code in {"cat {}/mara/02_statistics.ipynb": 0, "touch {}/x": 1, "touch {}/mara/x": 1}.items():
         assert subprocess.run(["sh", "-c", act.format(copies)], **reader, capture_output=True).returncode == code, act
     assert run(trial, "--collect", tmp_path / "out") == (f"{tmp_path / 'out'}: the work of 3 learners.\n", 0)
     assert (tmp_path / "out/li/02_statistics.ipynb").exists()
+
+
+def test_homes_that_take_long_to_read_wait_for_the_others_and_are_said(tmp_path, monkeypatch):
+    folders = [tmp_path / name for name in ("full", "mara", "li")]
+    for folder in folders:
+        folder.mkdir()
+    (folders[0] / "02_statistics.ipynb").write_text("[" + "{}," * 999 + "{}]")
+    clock = iter([0.0, 1.0, 9.0])
+    monkeypatch.setattr(progress_reader.time, "process_time", lambda: next(clock))
+    page = progress_reader.page_of("02", ["noor"], folders)
+    rows = dict(re.findall(r'<th class="name" scope="row">(\w+)</th>(.*)', page))
+    assert "not read: there was no time" in rows["full"] and "not yet here" in rows["noor"]
+    assert not [name for name in ("mara", "li") if "not read" in rows[name]]
 
 
 ON_A_LEARNER = [  # home, server (its address behind the proxy), pid, run (the folder of its sockets) are the learner's
