@@ -45,6 +45,7 @@ RECORDS = [  # a text that names a record
     ("{rnn_sweep.gru} of {rnn_sweep:runs}\n", 3, "holds no number 'gru'", "It shows none, none_validation"),
     ("{suspects[5].loss} of {suspects:n}\n", 3, "names nothing", "its grid is {'norm': ['LayerNorm', 'Suspect']"),
     ("{rnn_sweep.none:best} of {rnn_sweep:runs}\n", 3, "names nothing", "says how a number is named"),
+    ("{rnn_sweep.none:last:range} of {rnn_sweep:runs}\n", 3, "has no form", "rnn_sweep is a record"),
 ]
 RECORDS = [("# %% [markdown]\n# " + text, *row) for text, *row in RECORDS]
 HEADS = [  # (the whole source, line, words, way out)

@@ -32,6 +32,7 @@ from lessonkit.shown import Told
 
 FOLDER = places.data() / "runs"
 NAMED = re.compile(r"\{([a-z][a-z0-9_]{2,})(?:\[([^\]{}]*)\])?(?:\.([a-z]\w*)(?:\[(-?\d+)\])?)?(?::([^{}:]+))?\}")
+MEANT = re.compile(r"\{([a-z][a-z0-9_]{2,})[\[.:][^{}]*\}")  # whoever writes this of a record means a number of it
 CONDITION = re.compile(r"count (<=|>=|<|>|=) (-?[\d.]+)")
 COMPARE = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge, "=": operator.eq}
 ONE = {"mean": statistics.fmean, "median": statistics.median, "min": min, "max": max}
@@ -108,7 +109,11 @@ def say(text):
                 f"The text names the record {name} and does not say how many runs it has. End it with "
                 f"{{{name}:again}}, or say {{{name}:runs}}."
             )
-    return NAMED.sub(lambda found: _replaced(found) if _is_named(found) else found[0], text)
+    told = NAMED.sub(lambda found: _replaced(found) if _is_named(found) else found[0], text)
+    for found in MEANT.finditer(told):
+        if (FOLDER / f"{found[1]}.json").exists():
+            raise EvidenceError(f"{found[0]} has no form that lessonkit/evidence.py knows. {found[1]} is a record.")
+    return told
 
 
 def _replaced(found):

@@ -658,7 +658,7 @@ check.diagnosis(diagnosis)
 #
 # <details><summary>How sure is that?</summary>
 #
-# In recorded runs of the same three faults the test by class in batches of ten, as the script leaves the net, read {cnn_three_faults[run A].script:last:range} in run A and {cnn_three_faults[run C].script:last:range} in run C. {cnn_three_faults:again}
+# In recorded runs of the same three faults the test by class in batches of ten, as the script leaves the net, read {cnn_three_faults[run A].script[-1]:range} in run A and {cnn_three_faults[run C].script[-1]:range} in run C. {cnn_three_faults:again}
 #
 # </details>
 #
