@@ -1,6 +1,7 @@
 """A learner's server: the learner's own Unix account, on the edition that is newest when it starts, within limits."""
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import resource
@@ -14,7 +15,8 @@ from teaching.classroom import accounts, ports
 
 PROCESSES = 512  # processes and threads of one learner; a server and five kernels have about 150
 LARGEST = 1 << 30  # bytes of a file, its log among them
-SHARED = 64 << 20  # bytes in /dev/shm, which no other limit counts
+SHARED = 64 << 20  # bytes in /dev/shm, and as many in System V's segments, which no other limit counts
+TERMINALS = 64
 ROOM = 1 << 20  # bytes that a server needs for its sockets, and a new account for its home
 
 
@@ -26,11 +28,19 @@ class NotStarted(Exception):
         self.jupyterhub_message = message
 
 
-def _own_shared_memory():
-    """Give this process a small /dev/shm of its own, if the hub may mount; it sees what is mounted later."""
-    new_namespace, follows, no_programs, kernel = 0x20000, 1 << 14 | 1 << 19, 2 | 4, ctypes.CDLL(None)
-    if kernel.unshare(new_namespace) == 0 and kernel.mount(b"none", b"/", None, follows, None) == 0:
+def _own_devices():
+    """Give this process a little shared memory and few terminals of its own, if the hub may; it sees later mounts.
+
+    One learner could take all terminals of the machine, so that nobody else could log in. System V's segments would
+    outlive their processes; in a namespace of its own they end with the last of these.
+    """
+    mounts, segments, follows, no_programs, kernel = 0x20000, 0x8000000, 1 << 14 | 1 << 19, 2 | 4, ctypes.CDLL(None)
+    if kernel.unshare(mounts) == 0 and kernel.mount(b"none", b"/", None, follows, None) == 0:
         kernel.mount(b"tmpfs", b"/dev/shm", b"tmpfs", no_programs, b"mode=1777,size=%d" % SHARED)
+        kernel.mount(b"devpts", b"/dev/pts", b"devpts", no_programs, b"ptmxmode=666,mode=620,max=%d" % TERMINALS)
+    if kernel.unshare(segments) == 0:
+        with contextlib.suppress(OSError):  # /proc/sys can be read-only in a container
+            Path("/proc/sys/kernel/shmall").write_text(str(SHARED // resource.getpagesize()))
 
 
 class ClassSpawner(LocalProcessSpawner):
@@ -86,7 +96,7 @@ class ClassSpawner(LocalProcessSpawner):
         memory = int(self.settings["memory"] * 2**30)
 
         def preexec():
-            _own_shared_memory()
+            _own_devices()
             become()
             resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST, LARGEST))
             resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))

@@ -339,6 +339,12 @@ def test_a_kernel_is_told_its_limits(trial):
         assert re.search(told, kernel.say(code), re.DOTALL)
     shared = "import os\nroom = os.statvfs('/dev/shm')\nprint(room.f_blocks * room.f_frsize)"
     assert int(kernel.say(shared)) == 64 << 20
+    segment = "import ctypes\nget = ctypes.CDLL(None).shmget  # System V's shared memory, which outlives processes\n"
+    segment += "print(*(get(0, ctypes.c_size_t(size << 20), 0o1600) >= 0 for size in (1, 100)))"
+    assert kernel.say(segment).split() == ["True", "False"]
+    terminals = "import os\nopen_ones = []\ntry:\n    for _ in range(200): open_ones += os.openpty()\n"
+    terminals += "except OSError: print(len(open_ones) // 2)\nfor one in open_ones: os.close(one)"
+    assert int(kernel.say(terminals)) == 64, "a learner would take the machine's"
     listens = "import os\nprint(sum(line.split()[3] == '0A' and int(line.split()[7]) == os.getuid() for line in "
     assert kernel.say(listens + "open('/proc/net/tcp').readlines()[1:]))").strip() == "1", "that of the server"
 
