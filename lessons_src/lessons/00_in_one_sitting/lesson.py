@@ -565,6 +565,7 @@ try_out(LayerNorm)  # yours, in the net of the beginning
 # %%
 batch = torch.stack([x.roll(step) for step in range(5)])  # (B, D) = (5, 5)
 moved = batch + torch.tensor([0, 20, 0, 0, 0])[:, None]  # (B, D)
+print(batch)
 for name, rows in {"before": batch, "after": moved}.items():
     print(f"the first row, {name}")
     print("    LayerNorm:", F.layer_norm(rows, (5,))[0])

@@ -179,7 +179,7 @@ check.two_weights(two_weights)
 # %%
 for name, std in {"PyTorch's own": (3 * 64) ** -0.5, "yours": two_weights["std"]}.items():
     scale = std * 64**0.5
-    print(f"{name:13} scale {scale:.2f}: {(scale / 2**0.5) ** 20:.0e} of the rms is left")
+    print(f"{name:13} scale {scale:.2f}: {(scale / 2**0.5) ** 20:.1g} of the rms is left")
 
 # %% [markdown]
 # So give them your standard deviation, and the same three epochs. PyTorch draws biases as well, so there are two levers: `std` of the weights, and a factor of the biases. `None` leaves what PyTorch drew.
@@ -334,8 +334,8 @@ plot.figure(
     ncols=3,
     size=(7.4, 2.9),
     title="After twenty layers all digits look the same",
-    caption="Sixteen digits, a row each. White is 0, the darkest blue is the largest in each panel: "
-    f"{', '.join(f'{largest[at]:.2f}' for at in depths)} from left to right.",
+    caption="Sixteen digits, a row each. White is 0, the darkest blue each panel's largest: "
+    f"{', '.join(f'{largest[at]:.1f}' for at in depths)}.",
     alt="Three panels of 16 rows, one for each digit, and 64 columns. After layer 1 no two "
     "rows are alike. After layer 3 vertical stripes appear under what differs. After layer 20 "
     "there are stripes only: each column has one color from top to bottom.",
@@ -380,7 +380,7 @@ spoil(times=1, plus=0)
 #
 # The tiny signal makes it guess: with `times=1e-8` it reads {spoiled[small, *].reads:mean} on average, although the digits differ as much as before, in proportion. With `plus=10` what differs is {spoiled[alike, *].share:range} of the signal, and the net reads {spoiled[alike, *].reads:mean}, against {spoiled[healed, *].reads:mean} without a fault.
 #
-# The other net that guessed says the same. Without biases, in [section 1.3](#1.3-Why-1.4?), there are no stripes: what differs is {spoiled[dead without biases, *].share:range} of the signal. But it is as small as with biases, and the net reads {spoiled[dead without biases, *].reads:max} at most.
+# The other net that guessed says the same. Without biases, in [section 1.3](#1.3-Why-1.4?), what differs is {spoiled[dead without biases, *].share:range} of the signal, as in the healed net. But it is as tiny as with biases, and the net reads {spoiled[dead without biases, *].reads:max} at most.
 #
 # That does not make it a cure: with that net's signal times 10,000,000 just before the last layer it still reads only {spoiled[dead but enlarged, *].reads:max} at most. A guess why: the layers before that one have to change as well, and there the change of each is multiplied, too. {spoiled:again}
 #
