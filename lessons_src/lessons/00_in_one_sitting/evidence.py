@@ -22,41 +22,59 @@ def train(net, batch, steps, rate):
     return loss.item(), first
 
 
+class Without(nn.LayerNorm):
+    """LayerNorm without one of its three steps: "centering", "division", or "gain and bias"."""
+
+    step = ""
+
+    def forward(self, x):
+        if self.step != "centering":
+            x = x - x.mean(-1, keepdim=True)
+        if self.step != "division":
+            x = x / (x.var(-1, correction=0, keepdim=True) + self.eps).sqrt()
+        return x if self.step == "gain and bias" else x * self.weight + self.bias
+
+
 @record(
-    seeds=range(16),
-    shows={"right": ".1f %", "gradient": ".1g", "least": ".0f %", "most": ".0f %"},
-    tolerance={"right": 3, "gradient": 0.05, "least": 1, "most": 1},
-    net=["no norm", "LayerNorm", "three layers", "He's rule"],
+    seeds=range(8),
+    shows={"right": ".0f %"},
+    tolerance=10,  # a net that has just begun to learn can be anywhere
+    net=[
+        "no norm",
+        "weights * 4",
+        "three layers",
+        "LayerNorm",
+        "no centering",
+        "no division",
+        "32 layers",
+        "32 layers in smaller steps",
+        "32 layers of larger weights",
+    ],
 )
 def rings(seed, net="no norm", width=64):
     """Percent of 512 points whose ring a net names after 100 steps; points and weights are drawn.
 
-    gradient: of the first layer at the first step. least, most: what a layer after the first leaves
-    of the rows' standard deviation before training, in percent.
+    weights * 4, three layers: without a norm. 32 layers: with LayerNorm. smaller steps: a rate of 0.0003, not 0.001. larger weights: He's, 0.18, not 0.05.
     """
     ring = torch.arange(512) % 2  # (B,)
     angle, radius = 2 * math.pi * torch.rand(512), 1 + ring + 0.15 * torch.randn(512)
     points = torch.stack([radius * angle.cos(), radius * angle.sin()], 1)  # (B, 2)
-    norm = nn.LayerNorm if net == "LayerNorm" else nn.Identity
+    norm = nn.Identity if net in ("no norm", "weights * 4", "three layers") else nn.LayerNorm
+    if net in ("no centering", "no division"):
+        norm = type("Norm", (Without,), {"step": net.removeprefix("no ")})
     layers = [nn.Linear(2, width), nn.ReLU()]
-    for _ in range(2 if net == "three layers" else 15):
+    for _ in range(31 if net.startswith("32") else 2 if net == "three layers" else 15):
         layers += [nn.Linear(width, width), norm(width), nn.ReLU()]
-    layers += [nn.Linear(width, 2)]
-    for layer in layers:
+    model = nn.Sequential(*layers, nn.Linear(width, 2))
+    for layer in model:
         if isinstance(layer, nn.Linear):
             he = (2 / layer.in_features) ** 0.5
-            nn.init.normal_(layer.weight, std=he if net == "He's rule" else 0.05)
+            std = he if "larger weights" in net else 0.2 if net == "weights * 4" else 0.05
+            nn.init.normal_(layer.weight, std=std)
             nn.init.zeros_(layer.bias)
-    model, h, sizes = nn.Sequential(*layers), points, []
-    with torch.no_grad():
-        for layer in layers[:-1]:
-            h = layer(h)
-            if isinstance(layer, nn.ReLU):
-                sizes.append(h.std(-1, correction=0).mean().item())
-    kept = [100 * after / before for before, after in zip(sizes, sizes[1:], strict=False)]
-    _, gradient = train(model, lambda: (points, ring), 100, 1e-3)
-    right = 100 * (model(points).argmax(1) == ring).double().mean().item()
-    return {"right": right, "gradient": gradient, "least": min(kept), "most": max(kept)}
+    rate = 3e-4 if "smaller steps" in net else 1e-3
+    train(model, lambda: (points, ring), 100, rate)
+    return {"right": 100 * (model(points).argmax(1) == ring).double().mean().item()}
 
 
 @record(
@@ -145,19 +163,6 @@ def sorters(seed, norm="LayerNorm", start="wide", blocks=8):
     digits, target = to_sort(1000)
     with torch.no_grad():
         return {"right": 100 * (net(digits).argmax(-1) == target).double().mean().item()}
-
-
-class Without(nn.LayerNorm):
-    """LayerNorm without one of its three steps: "centering", "division", or "gain and bias"."""
-
-    step = ""
-
-    def forward(self, x):
-        if self.step != "centering":
-            x = x - x.mean(-1, keepdim=True)
-        if self.step != "division":
-            x = x / (x.var(-1, correction=0, keepdim=True) + self.eps).sqrt()
-        return x if self.step == "gain and bias" else x * self.weight + self.bias
 
 
 @record(

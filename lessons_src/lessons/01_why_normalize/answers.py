@@ -1,22 +1,11 @@
 """Answers to the exercises of lesson 1."""
 
-import math
-
 import torch
 from torch.nn import functional as F
 
 from lessonkit.check.declare import instead
 
-from .checks import _CHANGES, _fate, _standardize
-
-
-def say(left):
-    return "dies" if left < 0.01 else "explodes" if left > 100 else "lives"
-
-
-def fate_in_logarithms(std, width, depth=50):
-    power_of_ten = depth * (math.log10(std) + math.log10(width) / 2 - math.log10(2) / 2)
-    return "lives" if abs(power_of_ten) <= 2 else "dies" if power_of_ten < 0 else "explodes"
+from .checks import _CHANGES, _standardize
 
 
 def centered(x):
@@ -35,29 +24,6 @@ ANSWERS = {
         "right": {"decimals": PAPER},
         "wrong": {
             "63 for 64": (PAPER | {"std": (2 / 63) ** 0.5}, "std: 0.178174 is not right")
-        },
-    },
-    "fate": {
-        "right": {
-            "the course's": _fate,
-            "logarithms": fate_in_logarithms,
-            "1.4142, in a tensor": lambda std, width, depth=50: say(
-                (torch.tensor(std * width**0.5).double() / 1.4142) ** depth
-            ),
-        },
-        "wrong": {
-            "a number": (
-                lambda std, width, depth=50: std * (width / 2) ** 0.5,
-                "expected 'lives'",
-            ),
-            "capped": (
-                lambda std, width, depth=50: fate_in_logarithms(std, width, min(depth, 100)),
-                "3,000 layers",
-            ),
-            "50 layers for none": (
-                lambda std, width, depth=50: _fate(std, width, depth or 50),
-                "no layer at all",
-            ),
         },
     },
     "standardize": {

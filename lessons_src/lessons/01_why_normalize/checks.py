@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from lessonkit.check.declare import Probe, call, draw, exercise, numbers, quiz
+from lessonkit.check.declare import Probe, draw, exercise, numbers, quiz
 
 _GROWS = "A sum of 64 products with random signs grows with the root of 64 only. The mixed products cancel in the mean over the four cases, and the squares do not."
 two_weights = quiz(
@@ -21,6 +21,7 @@ two_weights = quiz(
         25,
         {
             100: "That is the sum of the four squares. | Divide it by 4.",
+            7: "That is the sum of the first case. | Square the sums, then take the mean of the four.",
             49: "That is the first case. | Take the mean over all four.",
             0: "That is the mean of the sums. | Square each one first.",
             12.5: "There are four cases: 49, 1, 1, 49. What is their mean?",
@@ -30,6 +31,8 @@ two_weights = quiz(
         12.5,
         {
             25: "ReLU turns -1 and -7 into 0: two of the four squares are 0 then.",
+            24.5: "That is the mean over the cases that pass. The two others count as 0: four cases in all.",
+            12.25: "Another case passes ReLU: -1, +1 has the sum 1, with the square 1.",
             6.25: "Half of the squares are left, so half of the mean square before ReLU.",
             2: "That is the mean of 7, 0, 1, 0. | Square them first.",
         },
@@ -48,103 +51,6 @@ two_weights = quiz(
             0.18: "Give one more digit.",
         },
     ),
-)
-
-
-def _fate(std, width, depth=50):
-    scale = std * width**0.5
-    factor = scale / 2**0.5
-    power_of_ten = depth * math.log10(factor)
-    if power_of_ten < -2:
-        return "dies"
-    return "explodes" if power_of_ten > 2 else "lives"
-
-
-_NETS = {
-    "Kaiming's std at width 200": (0.1, 200),
-    "the same std at width 50": (0.1, 50),
-    "a shallow net": (0.1, 50, 5),
-    "no layer at all": (0.1, 50, 0),
-    "2 layers": (0.1, 800, 2),
-    "a net of 3,000 layers that keep 99.8 %": (0.0998, 200, 3000),
-    "more than a float can hold": (2.0, 5000, 160),
-    "weights of std 12": (12.0, 128),
-    "one layer of large weights": (12.0, 128, 1),
-    # at width 200 a layer's factor is ten times std: what is left after 50 layers is half a percent off a limit, or
-    # 8.5, whose natural logarithm exceeds 2 and whose square does not exceed 100
-    **{
-        f"weights that leave {left} times the rms": (left ** (1 / 50) / 10, 200)
-        for left in (100.5, 99.5, 8.5)
-    },
-}
-fate = exercise(
-    _fate,
-    *(
-        call(label, *net, names=("std", "width", "depth"), returns=("the fate",))
-        for label, net in _NETS.items()
-    ),
-    tried="widths 50 to 5,000, 1 to 3,000 layers",
-    wrong="""
-    # ReLU is missing: it halves the mean square. | Divide each layer's factor by the root of 2.
-    factor = scale
-
-    # "dies" and "explodes" have changed places: a factor below 1 makes the signal fade.
-    power_of_ten = -depth * math.log10(factor)
-
-    # the weight scale is std times the root of the width, not times the width.
-    scale = std * width
-
-    # a sum over more inputs is larger. | Multiply std by the root of the width, do not divide.
-    scale = std / width**0.5
-
-    # std is not yet the scale, the width is missing. | The weight scale is std times the root of the width.
-    scale = std
-
-    # the limits 0.01 and 100 are for the rms, (scale / sqrt(2)) ** depth, not for the mean square.
-    factor = scale**2 / 2
-
-    # ReLU halves the mean square, so the rms loses the root of 2, not 2.
-    factor = scale / 2
-
-    # 1.4 is not close enough to the root of 2 where a thousand layers multiply. | Write 2 ** 0.5.
-    factor = scale / 1.4
-
-    # ReLU takes away half of the mean square. | Divide by the root of 2, do not multiply.
-    factor = scale * 2**0.5
-
-    # upside down: divide std by Kaiming's sqrt(2 / width), do not multiply.
-    factor = std * (2 / width) ** 0.5
-
-    # brackets are missing: a / b ** depth divides by b ** depth only. | Write (scale / 2 ** 0.5) ** depth.
-    power_of_ten = math.log10(scale) - depth * math.log10(2) / 2
-
-    # the power is off by one: depth layers give depth factors.
-    power_of_ten = (depth + 1) * math.log10(factor)
-
-    # ReLU acts in every layer. | Divide the weight scale by the root of 2 first, in brackets, then take the power.
-    power_of_ten = depth * math.log10(scale) - math.log10(2) / 2
-
-    # within a factor of 100, up or down, a signal lives: it is not compared with 1. | Compare one layer's factor to the power depth with 0.01 and 100.
-    power_of_ten = 1e9 * depth * math.log10(factor)
-
-    # that is one layer's factor. It acts once in each layer. | Raise it to the power depth, then compare with 0.01 and 100.
-    power_of_ten = math.log10(factor)
-
-    # factors multiply. | Raise one layer's factor to the power depth, do not take it times depth.
-    power_of_ten = math.log10(factor * depth)
-
-    # depth is not used: a short net is kinder than one of 50 layers.
-    power_of_ten = 50 * math.log10(factor)
-
-    # 0.01 and 100 are compared with a power of ten. As powers of ten they are -2 and 2.
-    return "dies" if power_of_ten < 0.01 else "explodes" if power_of_ten > 100 else "lives"
-
-    # that is the natural logarithm, and -2 and 2 are powers of ten. | Take log10.
-    power_of_ten = depth * math.log(factor)
-
-    # a number of size 10^308 and more is no float any more, and ** raises OverflowError. | Compare logarithms: depth * math.log10(factor) with -2 and 2.
-    power_of_ten = math.log10(factor**depth) if factor**depth else -999
-    """,
 )
 
 

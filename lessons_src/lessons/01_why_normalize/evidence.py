@@ -96,15 +96,86 @@ def forgiven(seed, scale=1.41, norm="none", split=0, rate=0.001):
 
 
 @record(
-    seeds=range(8),
+    seeds=range(4),
     shows={"reads": ".0f %"},
     tolerance=15,
-    rate=[0.001, 0.0003, 0.0001],
+    scale=[0.2, 100.0],
+    rate=[0.0003, 0.001, 0.03],
     split=SPLITS,
 )
-def small_weights(seed, rate=0.001, split=0, scale=0.2):
-    """Percent read with norms from weights that are far too small, at smaller steps."""
+def other_rates(seed, scale=0.2, rate=0.0003, split=0):
+    """Percent read with norms from weights that are far too small or too large, in smaller and larger steps."""
     return {"reads": reads(twenty(scale, Standardize), split, rate)}
+
+
+class Fault(nn.Module):
+    """times * h + plus * row, with one random row for all digits."""
+
+    def __init__(self, times, plus):
+        super().__init__()
+        self.times, self.row = times, plus * torch.randn(64)
+
+    def forward(self, h):
+        return self.times * h + self.row
+
+
+@record(
+    seeds=range(4),
+    shows={"differs": ".0e", "share": ".0f %", "reads": ".0f %"},
+    tolerance={"differs": 0.01, "share": 1, "reads": 15},
+    case=["healed", "small", "alike", "dead", "dead without biases", "dead but enlarged"],
+    split=SPLITS,
+)
+def spoiled(seed, case="healed", split=0, depth=20):
+    """Percent read after three epochs by twenty layers with a fault just before the last one.
+
+    healed: first weights of scale 1.41, biases 0. small: this, and the signal times 1e-8. alike: this, and one random
+    row of rms 10 added to every digit's. dead: as PyTorch starts them. dead without biases: these are 0. dead but
+    enlarged: this, and the signal times 1e7.
+    differs: the rms of each digit less their mean, before the last layer and before training. share: what part of the
+    signal's rms that is, in percent.
+    """
+    net = plain(depth)
+    for layer in net[:-1:2]:
+        if not case.startswith("dead"):
+            nn.init.normal_(layer.weight, std=(2 / 64) ** 0.5)
+        if case != "dead":
+            nn.init.zeros_(layer.bias)
+    times = {"small": 1e-8, "dead but enlarged": 1e7}.get(case, 1.0)
+    net.insert(len(net) - 1, Fault(times, 10.0 if case == "alike" else 0.0))
+    with torch.no_grad():
+        last = net[:-1](data.digits_split(split).x_test.flatten(1))  # (500, 64)
+    rms = lambda h: h.square().mean().sqrt().item()
+    differs = rms(last - last.mean(0))
+    return {
+        "differs": differs,
+        "share": 100 * differs / rms(last),
+        "reads": reads(net, split, 0.001),
+    }
+
+
+@record(
+    seeds=range(4),
+    shows={"reads": ".0f %"},
+    tolerance=15,
+    start=["PyTorch's", "Kaiming's", "standardize"],
+    depth=[2, 50],
+    split=SPLITS,
+)
+def depths(seed, start="Kaiming's", depth=50, split=0):
+    """Percent read after three epochs by two and by fifty layers. standardize: after each matrix, at scale 1.41."""
+    net = plain(depth)
+    for layer in net[:-1:2]:
+        if start != "PyTorch's":
+            nn.init.normal_(layer.weight, std=(2 / 64) ** 0.5)
+            nn.init.zeros_(layer.bias)
+    if start == "standardize":
+        layers = [
+            [layer] if isinstance(layer, nn.ReLU) else [layer, Standardize()]
+            for layer in net[:-1]
+        ]
+        net = nn.Sequential(*sum(layers, []), net[-1])
+    return {"reads": reads(net, split, 0.001)}
 
 
 def signals(seed, depth, mean=0.0, width=64):

@@ -60,9 +60,9 @@ for depth in (2, 20):
 #
 # This lesson finds out why, and heals the deep net twice.
 #
-# *About 60 min, in two sittings of 32 and 28.* **You'll be able to**
+# *About 58 min, in two sittings of 29 and 29.* **You'll be able to**
 # - derive on paper which first weights keep a signal alive in a deep ReLU net;
-# - predict from them whether signal and gradient die, live or explode;
+# - say from them how much of a signal and of a gradient is left after many layers, and why a net with little left only guesses;
 # - standardize a vector, and say what a net no longer depends on then.
 #
 # **You need** tensors, matrix products, ReLU, `backward()`, and to have seen a training loop.
@@ -129,7 +129,7 @@ explore.depth()
 #
 # Take the smallest layer: one unit with two weights, and the input 3, 4. Each weight is +1 or −1, as a coin falls, so four cases are equally likely. Fill in the table with a pencil:
 #
-# | the two weights | sum | its square | after ReLU | its square |
+# | the two weights | sum | squared | after ReLU | squared |
 # |---|---|---|---|---|
 # | +1, +1 | 7 | 49 | 7 | 49 |
 # | +1, −1 | −1 | | 0 | |
@@ -172,45 +172,14 @@ check.two_weights(two_weights)
 #
 # </details>
 #
-# So $s = \sqrt2 = 1.41$ keeps the size, and that is a standard deviation of $\sqrt{2/D}$: **Kaiming initialization** (He et al. 2015). Code gives std instead of $s$, and $s = \text{std} \cdot \sqrt D$. Write the rule as a function.
-
-# %% tags=["exercise"] id="ex-1-2"
-# Exercise 1.2 · ●●○○○ · 4 min
-from math import log10  # no float holds what many layers leave; its power of ten is a float
-
-
-def fate(std, width, depth=50):
-    """Predict by the rule what becomes of a signal in a wide ReLU net without biases and norm.
-
-    Example: fate(0.125, 64) is "dies": the weight scale is 1, and 3e-8 of the rms is left.
-    std: of each weight. width: inputs of each layer, D. depth: number of layers, any.
-    Returns "dies" if less than 0.01 of the signal's rms is left, "explodes" if more than 100
-    times of it, else "lives".
-    """
-    ### BEGIN SOLUTION
-    scale = std * width**0.5
-    power_of_ten = depth * log10(scale / 2**0.5)  # 0.01 is -2, 100 is 2
-    if power_of_ten < -2:
-        return "dies"
-    return "explodes" if power_of_ten > 2 else "lives"
-    ### END SOLUTION
-
-
-# %% tags=["check"]
-check.fate(fate)
-
-# %% [markdown]
-# <details><summary>Hint</summary>
+# So $s = \sqrt2 = 1.41$ keeps the size, and that is a standard deviation of $\sqrt{2/D}$: **Kaiming initialization** (He et al. 2015). Code gives std instead of $s$, and $s = \text{std} \cdot \sqrt D$.
 #
-# `scale = std * width**0.5`, and one layer's factor is `scale / 2**0.5`. `depth` layers multiply, so their powers of ten add up: `depth * log10(factor)`.
-#
-# </details>
-#
-# What does your rule say of the twenty layers of the beginning? PyTorch drew their weights with a standard deviation of $1/\sqrt{3D}$.
+# What does the rule say of the twenty layers of the beginning? PyTorch drew their weights with a standard deviation of $1/\sqrt{3D}$.
 
 # %%
 for name, std in {"PyTorch's own": (3 * 64) ** -0.5, "yours": two_weights["std"]}.items():
-    print(f"{name:13} scale {std * 64**0.5:.2f}: the signal {fate(std, 64, depth=20)}")
+    scale = std * 64**0.5
+    print(f"{name:13} scale {scale:.2f}: {(scale / 2**0.5) ** 20:.1g} of the rms is left")
 
 # %% [markdown]
 # So give them your standard deviation, and the same three epochs. PyTorch draws biases as well, so there are two levers: `std` of the weights, and a factor of the biases. `None` leaves what PyTorch drew.
@@ -240,7 +209,7 @@ heal(std=two_weights["std"], biases=0)
 #
 # <details><summary>What there is to find</summary>
 #
-# The weights did it. With your weights and PyTorch's biases twenty layers read {deep_start[larger weights, *].reads:mean} on average, with both levers {deep_start[Kaiming's, *].reads:mean}, and the worst of all these runs reads {deep_start[larger weights, *].reads:min} and {deep_start[Kaiming's, *].reads:min}. Biases of 0 alone change nothing: at most {deep_start[no biases, *].reads:max}, as with all that PyTorch drew, {deep_start[PyTorch's, *].reads:max}. {deep_start:again}
+# The weights did it. With your weights and PyTorch's biases twenty layers read {deep_start[larger weights, *].reads:mean} on average, with both levers {deep_start[Kaiming's, *].reads:mean}, which is no difference in runs that scatter like these; the worst of them reads {deep_start[larger weights, *].reads:min} and {deep_start[Kaiming's, *].reads:min}. Biases of 0 alone change nothing: at most {deep_start[no biases, *].reads:max}, as with all that PyTorch drew, {deep_start[PyTorch's, *].reads:max}. {deep_start:again}
 #
 # </details>
 #
@@ -327,7 +296,7 @@ for depth in (10, 25, 50):
 #
 # </details>
 #
-# The twenty layers that guessed had weights of scale 0.58, and biases, too. In the last layers their signal has an rms of 0.06.
+# By the rule of the first sitting 2e-8 of the signal arrives at the end of the twenty layers that guessed. Yet there the signal has an rms of 0.06.
 #
 # **Predict 1.2:** what does the last layer see?
 # - [ ] a different signal for each digit :: 0.06 is large enough for that. But what came from the digit has been multiplied by 0.58/1.41 = 0.41 twenty times.
@@ -358,37 +327,75 @@ def draw(axes):
 
 
 depths = {2: 1, 6: 3, 40: 20}  # {place in the net: layer}
+with torch.no_grad():
+    largest = {at: net[:at](x_test[:16].double()).max().item() for at in depths}
 plot.figure(
     draw,
     ncols=3,
     size=(7.4, 2.9),
     title="After twenty layers all digits look the same",
-    caption="Sixteen digits, a row each. White is 0, the darkest blue each panel's largest.",
+    caption="Sixteen digits, a row each. White is 0, the darkest blue each panel's largest: "
+    f"{', '.join(f'{largest[at]:.1f}' for at in depths)}.",
     alt="Three panels of 16 rows, one for each digit, and 64 columns. After layer 1 no two "
     "rows are alike. After layer 3 vertical stripes appear under what differs. After layer 20 "
     "there are stripes only: each column has one color from top to bottom.",
 )
 
 # %% [markdown]
-# Where all rows look alike, digits cannot be told apart. So the last layer can only guess.
+# So the last layer gets a signal with two faults: all digits look alike, and what differs between them is tiny. Which of the two does the harm? Give each fault alone to the twenty layers that you healed, just before their last layer: `times` multiplies the signal, and `plus` adds one row of random numbers, of that rms, to the row of every digit.
+
+
+# %% tags=["hide-input"]
+# Trains the healed net with a fault.
+class Fault(nn.Module):
+    def __init__(self, times, plus):
+        super().__init__()
+        rng = torch.Generator().manual_seed(0)
+        self.times, self.row = times, plus * torch.randn(64, generator=rng)
+
+    def forward(self, h):  # (B, 64)
+        return self.times * h + self.row
+
+
+def spoil(times=1.0, plus=0.0):
+    """Print what the last layer gets before training, and what the net then reads."""
+    torch.manual_seed(0)
+    net = plain(20)
+    for layer in net[:-1:2]:  # every Linear but the last
+        nn.init.normal_(layer.weight, std=(2 / 64) ** 0.5)
+        nn.init.zeros_(layer.bias)
+    net.insert(len(net) - 1, Fault(times, plus))
+    last = net[:-1](x_test)  # (500, 64)
+    print(f"rms {rms(last):.2g}, of each digit less their mean {rms(last - last.mean(0)):.2g}")
+    print(f"it reads {train(net):.0f} % of the test digits")
+
+
+# %% tags=["nbval-ignore-output"]
+spoil(times=1, plus=0)
+
+# %% [markdown]
+# **Find out:** write down which fault makes it guess. Then try `times=1e-8`, and `plus=10`, which makes the rows look as striped as in the picture.
+#
+# <details><summary>What there is to find</summary>
+#
+# The tiny signal makes it guess: with `times=1e-8` it reads {spoiled[small, *].reads:mean} on average, although the digits differ as much as before, in proportion. With `plus=10` what differs is {spoiled[alike, *].share:range} of the signal, and the net reads {spoiled[alike, *].reads:mean}, against {spoiled[healed, *].reads:mean} without a fault.
+#
+# The other net that guessed says the same. Without biases, in [section 1.3](#1.3-Why-1.4?), what differs is {spoiled[dead without biases, *].share:range} of the signal, as in the healed net. But it is as tiny as with biases, and the net reads {spoiled[dead without biases, *].reads:max} at most.
+#
+# That does not make it a cure: with that net's signal times 10,000,000 just before the last layer it still reads only {spoiled[dead but enlarged, *].reads:max} at most. A guess why: the layers before that one have to change as well, and there the change of each is multiplied, too. {spoiled:again}
+#
+# </details>
+#
+# **A net can learn only from what differs between its inputs, and where that has become too small, it guesses.**
 
 # %% [markdown]
 # ## 1.5 Standardize
 #
-# Here is the second cure: after each matrix, **standardize**: subtract the mean $\mu$ of the numbers, then divide by their standard deviation $\sigma$, the rms of what is left.
-#
-# **By hand:** take the five numbers 0, 0, 0, 0, 10. What are $\mu$ and $\sigma$, and what do the five become?
-
-# %%
-five = torch.tensor([0.0, 0.0, 0.0, 0.0, 10.0])  # (D,) = (5,)
-show("F.layer_norm", F.layer_norm(five, (5,)), 1)
-
-# %% [markdown]
-# The mean is 2, the distances from it are −2, −2, −2, −2 and 8, and their squares have the mean 16, so $\sigma = 4$.
+# Here is the second cure: after each matrix, **standardize**: subtract the mean $\mu$ of the numbers, then divide by their standard deviation $\sigma$, the rms of what is left. The numbers 0, 0, 0, 0, 10 have the mean 2, so −2, −2, −2, −2, 8 are left. The squares of these have the mean 16, so $\sigma = 4$.
 
 
-# %% tags=["exercise"] id="ex-1-3"
-# Exercise 1.3 · ●●○○○ · 3 min
+# %% tags=["exercise"] id="ex-1-2"
+# Exercise 1.2 · ●●○○○ · 3 min
 def standardize(x):
     """Subtract the mean of a vector and divide by its standard deviation.
 
@@ -415,16 +422,11 @@ check.standardize(standardize)
 #
 # <details><summary>Hint</summary>
 #
-# Two lines, as in the sum by hand: first the distances from the mean; then divide them by the root of the mean of their squares.
+# Two lines, as with the five numbers above: first the distances from the mean; then divide them by the root of the mean of their squares.
 #
 # </details>
 #
-# Now your function stands before each ReLU of fifty random layers.
-#
-# **Predict 1.3:** all weights become 1,000 times as large. What happens to the signal at layer 50?
-# - [ ] it becomes $1{,}000^{50}$ times as large :: So it would without your function. What happens to the mean and the standard deviation of a row whose numbers are all 1,000 times as large?
-# - [ ] it becomes 1,000 times as large :: The last layer's matrix multiplies by 1,000. What does your function divide by then?
-# - [x] nothing :: A factor of the weights is a factor of the row, of its mean and of its standard deviation, and cancels.
+# Now your function stands before each ReLU of fifty random layers, at three weight scales. (The picture of [section 1.2](#1.2-Find-the-weight-scale-that-survives) has it as well: choose LayerNorm, and move the scale.)
 
 # %%
 for scale in (0.001, 1.0, 1000.0):
@@ -445,8 +447,8 @@ for scale in (0.001, 1.0, 1000.0):
 #
 # What else does the signal not depend on?
 
-# %% tags=["exercise"] id="ex-1-4"
-# Exercise 1.4 · ●●●○○ · 4 min
+# %% tags=["exercise"] id="ex-1-3"
+# Exercise 1.3 · ●●●○○ · 3 min
 # Fifty random ReLU layers without biases, `standardize` on each row z of a batch before each
 # ReLU. Copy these lines and put True (same signals at layer 50) or False for each `...`:
 # unchanged = {
@@ -538,33 +540,36 @@ for norm in (nn.Identity, Standardize):
     print(f"{norm.__name__:11} reads {train(twenty(scale, norm), rate):.0f} %")
 
 # %% [markdown]
-# Without a norm (`Identity`) the net guesses. Your function heals it, and nobody had to know a good scale.
+# Without a norm (`Identity`) the net guesses. Your function heals it at the scale that PyTorch draws.
 #
-# **Find out:** for which scales is that so? Write down a guess for 0.2, 1.41 and 3, then try them. Where your function does not help, turn the rate as well.
+# **Find out:** does it heal at every scale? Write down a guess for 0.2, 1.41 and 100, then try them. Where it does not, turn the rate as well, up or down.
 #
 # <details><summary>What there is to find</summary>
 #
-# Means, without and with: {forgiven[0.58, none, *].reads:mean} and {forgiven[0.58, standardize, *].reads:mean} at 0.58, {forgiven[1.41, none, *].reads:mean} and {forgiven[1.41, standardize, *].reads:mean} at 1.41, where there is nothing to heal, {forgiven[3.0, none, *].reads:mean} and {forgiven[3.0, standardize, *].reads:mean} at 3. Single runs scatter: with the norm at 0.58 from {forgiven[0.58, standardize, *].reads:min} to {forgiven[0.58, standardize, *].reads:max}. {forgiven:again}
+# Means, without and with: {forgiven[0.58, none, *].reads:mean} and {forgiven[0.58, standardize, *].reads:mean} at 0.58, {forgiven[1.41, none, *].reads:mean} and {forgiven[1.41, standardize, *].reads:mean} at 1.41, where there is nothing to heal, {forgiven[0.2, none, *].reads:mean} and {forgiven[0.2, standardize, *].reads:mean} at 0.2. Single runs scatter: with the norm at 0.58 from {forgiven[0.58, standardize, *].reads:min} to {forgiven[0.58, standardize, *].reads:max}. {forgiven:again}
 #
-# At 0.2 both guess: the signal does not depend on the scale, but a step of training changes small weights more than large ones ([lesson 8](08_geometry.ipynb)). With smaller steps the norm helps there, too: {small_weights[0.001, *].reads:mean} at the rate 0.001, {small_weights[0.0003, *].reads:mean} at 0.0003. {small_weights:again}
+# At 0.2 and at 100 the signal is the same as at 1.41. But a step of training changes small weights more than large ones ([lesson 8](08_geometry.ipynb)), so the one wants smaller steps, the other larger ones. With the norm, at the rates 0.0003, 0.001 and 0.03, the scale 0.2 reads {other_rates[0.2, 0.0003, *].reads:mean}, {other_rates[0.2, 0.001, *].reads:mean} and {other_rates[0.2, 0.03, *].reads:mean}, the scale 100 reads {other_rates[100.0, 0.0003, *].reads:mean}, {other_rates[100.0, 0.001, *].reads:mean} and {other_rates[100.0, 0.03, *].reads:mean}. {other_rates:again}
 #
 # </details>
 #
 # **A norm forgives a wrong weight scale, within limits.**
 #
-# ## 1.7 The story that everybody tells
+# But what lives does not always learn: in these three epochs fifty layers hardly read with either cure, and the twenty that you healed still read fewer digits than two layers do.
 #
-# <details><summary>Internal covariate shift, and a control</summary>
+# <details><summary>How sure is that?</summary>
 #
-# Batch Normalization was introduced against **internal covariate shift**: while a layer learns, the layers before it change its input, and a norm was to hold that still. But Santurkar et al. (2018) put noise of changing mean and scale after each BatchNorm, and the net trained about as well ([lesson 6](06_batchnorm.ipynb#Why-does-BatchNorm-help)).
+# Fifty layers read {depths[Kaiming's, 50, *].reads:range} with Kaiming's weights, {depths[standardize, 50, *].reads:range} with the norm as well. Two layers read {depths[PyTorch's, 2, *].reads:range} as PyTorch starts them, {depths[Kaiming's, 2, *].reads:range} with Kaiming's weights and {depths[standardize, 2, *].reads:range} with the norm as well. {depths:again}
 #
 # </details>
 #
-# That standardizing makes a signal independent of the weights' scale is **proved**. That our net learns from bad weights thanks to it was **measured**. Why norms help in general is **argued about**.
+# ## 1.7 The story that everybody tells
+#
+# That standardizing makes a signal independent of the weights' scale is **proved**. That our net learns from bad weights thanks to it was **measured**. Why norms help in general is **argued about**. The first story was **internal covariate shift**: a norm holds still what the layers before it move while they learn. But with noise of changing mean and scale after each norm the nets of Santurkar et al. (2018) trained about as well ([lesson 6](06_batchnorm.ipynb#Why-does-BatchNorm-help)).
 #
 # ## Take-away
 #
 # - Two weights and a coin: the matrix multiplies the mean square by $s^2$, and ReLU halves it. So in a wide ReLU net of equal widths, without norm and biases, signal and gradient change by about $s/\sqrt2$ a layer, and Kaiming's $s = \sqrt2$ keeps both.
+# - A net learns from what differs between its inputs. Twenty layers as PyTorch starts them leave too little of that.
 # - Where a vector is standardized, a positive factor cancels, and so does a common summand.
 #
 # **Formula card**
@@ -580,5 +585,5 @@ for norm in (nn.Identity, Standardize):
 # ## Further reading
 #
 # - He, Zhang, Ren & Sun (2015), *Delving Deep into Rectifiers*, eq. 10: the weight scale $\sqrt2$, for the signal; eq. 14 for the gradient.
-# - Ioffe & Szegedy (2015), *Batch Normalization*; Santurkar et al. (2018), *How Does Batch Normalization Help Optimization?*.
+# - Schoenholz et al. (2017), *Deep Information Propagation*: how alike two signals become, layer by layer, and up to which depth a net can be trained.
 # - Ba, Kiros & Hinton (2016), *Layer Normalization*.
