@@ -188,7 +188,7 @@ stored(ages=(5, 7, 8, 9, 11), momentum=0.1, times=1)
 #
 # </details>
 #
-# Both follow one rule, but the newest variance is not the one that you know. The squares 9, 1, 0, 1, 9 of our ages add up to 20. The batch is normalized with 20/5 = 4, the biased variance, and 20/4 = 5 is stored, the unbiased one. For the running variance is meant for children who are not in the batch, and for them the unbiased one is right on average.
+# The newest variance is not the one that you know. The squares 9, 1, 0, 1, 9 of our ages add up to 20. The batch is normalized with 20/5 = 4, the biased variance, and 20/4 = 5 is stored, the unbiased one. For the running variance is meant for children who are not in the batch, and for them the unbiased one is right on average.
 #
 # $$\text{running} \leftarrow (1 - m)\cdot\text{running} + m\cdot\text{newest}$$
 #
@@ -215,8 +215,6 @@ check.ages_on_paper(ages_on_paper)
 # A quarter of the start value stays, and three quarters of the newest one are added. For the mean that is 1/4 · 0 + 3/4 · 8.
 #
 # </details>
-#
-# In training the child of 8 got 0, because 8 is the mean of its batch. In evaluation the batch no longer counts.
 #
 # **`train()` asks the neighbors, `eval()` asks the past.**
 #
@@ -448,7 +446,7 @@ for training in (True, False):
 # %% [markdown]
 # ## 6.5 The gap between training and evaluation
 #
-# The child of 8 got 0 in training and 1 in evaluation. Does that difference go away once the running statistics have settled?
+# The child of 8 got 0 in training, because 8 is the mean of its batch, and 1 in evaluation. Does that difference go away once the running statistics have settled?
 
 # %% [markdown] tags=["slide"]
 # We train a layer on batches of $B$ independent random rows. Then fresh batches go through both modes. The **gap** is the typical difference between the two outputs; with 1 it would be as large as the outputs are themselves.
