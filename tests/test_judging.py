@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from coursebuild.source import blank
 from lessonkit import check, course, shown
-from lessonkit.check import declare
+from lessonkit.check import attempt, declare
 from lessonkit.check.cases import Probe, call, call_layer
 from lessonkit.check.declare import exercise, quiz
 from lessonkit.check.layers import of_a_layer
@@ -526,11 +526,11 @@ IMPORTS = "import torch\nfrom numbers import Integral\nfrom torch import nn\nfro
 
 
 def test_an_open_exercise_closes_no_later_one(shell, capsys):
-    """Exercise 6.4 needs a class and a function of others."""
+    """Exercise 6.3 needs a function of 6.1."""
     lesson = read(SOURCES[5])
     exported = {cell.id: blank(lesson, cell) for cell in lesson.code("export")}
-    asks, borrowed = "check.batch_norm(BatchNorm1d)", "RunningStatistics, since your 6.3"
-    run(shell, IMPORTS, *(solved if name == "ex-6-4" else unsolved for name, (unsolved, solved) in exported.items()))
+    asks, borrowed = "check.batch_norm(BatchNorm1d)", "channel_stats, since your 6.1"
+    run(shell, IMPORTS, *(solved if name == "ex-6-3" else unsolved for name, (unsolved, solved) in exported.items()))
     before = {name: getattr(value, "__bases__", None) for name, value in shell.user_ns.items()}
     capsys.readouterr()
     run(shell, asks)
@@ -541,7 +541,23 @@ def test_an_open_exercise_closes_no_later_one(shell, capsys):
     wrong = "class Wrong(BatchNorm1d):\n    def forward(self, x):\n        return super().forward(x) + 0.5"
     lines = run(shell, wrong, "check.batch_norm(Wrong)")
     assert lines[0].startswith("Not yet. ") and f"{borrowed} is still open." in "\n".join(lines)
-    assert run(shell, exported["ex-6-4"][0], asks)[0].startswith("6.4: replace this line")
+    assert run(shell, exported["ex-6-3"][0], asks)[0].startswith("6.3: replace this line")
+
+
+def test_what_inherits_from_a_blank_inherits_from_the_course_s_own_meanwhile():
+    class Blank:
+        pass
+
+    class Heir(Blank):
+        pass
+
+    class Course(Blank):
+        said = "the course's"
+
+    space = {"Blank": Blank, "Heir": Heir}
+    with attempt._replaced(space, {"Blank": Course}):
+        assert space["Blank"] is Course and Heir().said == "the course's"
+    assert space == {"Blank": Blank, "Heir": Heir} and Heir.__bases__ == (Blank,)
 
 
 def test_a_cell_that_python_cannot_read_leaves_the_definition_from_before_and_the_check_says_so(shell, capsys):

@@ -16,7 +16,6 @@ _HOME = {
     "layer_norm": "affine_and_module",
     "normalize_over": "affine_and_module",
     "BatchNorm1d": "batchnorm",
-    "RunningStatistics": "batchnorm",
     "channel_stats": "batchnorm",
     "LayerNormFunction": "backward",
     "layer_norm_backward": "backward",

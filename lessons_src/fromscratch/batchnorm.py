@@ -1,4 +1,4 @@
-"""What lesson 6 builds: BatchNorm1d, RunningStatistics, channel_stats.
+"""What lesson 6 builds: BatchNorm1d, channel_stats.
 
 Made by coursebuild from lessons_src/lessons/06_batchnorm/lesson.py: edit the lesson, not this file.
 """
@@ -19,39 +19,11 @@ def channel_stats(x):
     return mean.squeeze(-1), var.squeeze(-1)  # (C,)
 
 
-class RunningStatistics(nn.Module):
-    """A running mean and a running variance of C channels, as buffers.
-
-    Example: RunningStatistics(1, momentum=0.75), then update with mean 8, var 4 and n = 5:
-    running_mean holds 6, running_var 4, as on paper.
-    num_features: C. momentum: the weight of the newest batch; None: all weigh the same.
-    """
-
-    def __init__(self, num_features, momentum=0.1, device=None, dtype=None):
-        super().__init__()
-        self.momentum, kind = momentum, dict(device=device, dtype=dtype)
-        self.register_buffer("running_mean", torch.zeros(num_features, **kind))
-        self.register_buffer("running_var", torch.ones(num_features, **kind))
-        self.register_buffer("num_batches_tracked", torch.tensor(0, device=device))
-
-    def update(self, mean, var, n):
-        """Take in a batch of n > 1 entries a channel: its mean and its BIASED variance, (C,).
-
-        mean and var stay as they are, and no gradient is recorded.
-        """
-        self.num_batches_tracked += 1
-        m = 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
-        # Your part: move self.running_mean and self.running_var, with the weight m.
-        with torch.no_grad():  # the buffers are no part of the loss
-            self.running_mean.copy_((1 - m) * self.running_mean + m * mean)
-            self.running_var.copy_((1 - m) * self.running_var + m * var * n / (n - 1))
+# The constructor and the buffers of BatchNorm1d
 
 
-# The constructor of BatchNorm1d
-
-
-class _Given(RunningStatistics):
-    """What is given of BatchNorm1d: its constructor, and how many entries a channel has."""
+class _Given(nn.Module):
+    """What is given of BatchNorm1d: its constructor, its buffers, and the size of a channel."""
 
     def __init__(
         self,
@@ -63,16 +35,26 @@ class _Given(RunningStatistics):
         device=None,
         dtype=None,
     ):
-        super().__init__(num_features, momentum, device, dtype)
-        self.num_features, self.eps, kind = num_features, eps, dict(device=device, dtype=dtype)
-        self.register_parameter(
-            "weight", nn.Parameter(torch.ones(num_features, **kind)) if affine else None
-        )
-        self.register_parameter(
-            "bias", nn.Parameter(torch.zeros(num_features, **kind)) if affine else None
-        )
-        if not track_running_stats:
-            self.running_mean = self.running_var = self.num_batches_tracked = None
+        super().__init__()
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        make = lambda value: torch.full((num_features,), value, device=device, dtype=dtype)
+        for name, value in {"weight": 1.0, "bias": 0.0}.items():
+            self.register_parameter(name, nn.Parameter(make(value)) if affine else None)
+        count = torch.tensor(0, device=device)
+        buffers = {"running_mean": make(0.0), "running_var": make(1.0)}
+        for name, value in {**buffers, "num_batches_tracked": count}.items():
+            self.register_buffer(name, value if track_running_stats else None)
+
+    def update(self, mean, var, n):
+        """Take in a batch of n > 1 entries a channel: its mean and its BIASED variance, (C,).
+
+        mean and var stay as they are, and no gradient is recorded.
+        """
+        self.num_batches_tracked += 1
+        m = 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
+        with torch.no_grad():  # the buffers are no part of the loss
+            self.running_mean.copy_((1 - m) * self.running_mean + m * mean)
+            self.running_var.copy_((1 - m) * self.running_var + m * var * n / (n - 1))
 
     def entries(self, x):
         """Return how many entries each channel of x has; x of another shape is refused."""

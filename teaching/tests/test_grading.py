@@ -41,7 +41,7 @@ HELPERS = (
 )
 DONE = {  # to a notebook: (exercise, its answer, what is done to {id: cell}, what is used of other cells, the remark)
     "exercises alone": ("6.1", None, exercises_alone, [], ""),
-    "the cell is gone": ("6.4", None, lambda cells: cells.pop("ex-6-4"), None, "copy it from a fresh lesson 6 and"),
+    "the cell is gone": ("6.3", None, lambda cells: cells.pop("ex-6-3"), None, "copy it from a fresh lesson 6 and"),
     "the card is gone": (
         "6.3",
         None,
@@ -61,7 +61,7 @@ DONE = {  # to a notebook: (exercise, its answer, what is done to {id: cell}, wh
     ),
     "a helper in another answer": (  # and the answer there is the course's
         "6.3",
-        "RunningStatistics = (HALF, channel_stats)",
+        "BatchNorm1d = (HALF, channel_stats)",
         lambda cells: cells["ex-6-1"].update(source=f"# Exercise 6.1\nHALF = 0.5\n{USES}HALF"),
         ["HALF = 0.5"],
         "HALF",
@@ -142,7 +142,7 @@ def test_the_table_is_whole_after_each_row_and_is_taken_up_again(tmp_path):
     stored = rows(table.path)
     assert table.path.read_bytes().startswith(b"\xef\xbb\xbflearner,") and "ex 6.1" in stored["ann"]
     assert "'=1+1" in stored  # for a spreadsheet no formula
-    assert stored["zoe"]["state"] == "6.1 stopped" and stored["zoe"]["points"] == stored["zoe"]["of"] == "9"
+    assert stored["zoe"]["state"] == "6.1 stopped" and stored["zoe"]["points"] == stored["zoe"]["of"] == "7"
     assert os.listdir(tmp_path) == ["grades.csv"]
 
     def anew(lesson, **limits):
@@ -161,35 +161,34 @@ def test_the_table_is_whole_after_each_row_and_is_taken_up_again(tmp_path):
 
 @runs
 def test_a_class_is_graded_whatever_was_handed_in(tmp_path, capsys):
-    """Three wrong of four, untouched, another lesson's, no notebook, right with a side effect."""
+    """Two wrong of three, untouched, another lesson's, no notebook, right with a side effect."""
     folder = tmp_path / "in"
     wrong = {
         "6.1": USES + "x.mean(0), x.var(0)",
         "6.2": "ages_on_paper = 1 / 0",
-        "6.3": "class RunningStatistics(nn.Module):\n    pass",
     }
     effect = "import os, operator\ntorch.set_default_dtype(torch.float64)\n" + solved("6.1")
-    write(with_answers(answers=wrong), folder / "three.ipynb")
+    write(with_answers(answers=wrong), folder / "two.ipynb")
     write(with_answers(False), folder / "untouched.ipynb")
     write(with_answers(stem=assignment.find("5")), folder / "other.ipynb")
     (folder / "none").mkdir()
     write(with_answers(answers={"6.1": effect}), folder / "<b>effect.ipynb")
     table = graded(tmp_path)
     assert {name: row["points"] for name, row in table.items()} == {
-        "three": "3",  # 6.4 builds on the course's 6.1 and 6.3
+        "two": "3",  # 6.3 builds on the course's 6.1
         "untouched": "0",
         "other": "0",
         "none": "0",
-        "<b>effect": "9",
+        "<b>effect": "7",
     }
     assert "exercises of lesson 5" in table["other"]["remarks"]
     assert table["<b>effect"]["remarks"].startswith("6.1: changes the default dtype (torch.set_default_dtype) for")
-    page = (tmp_path / "grades/three.html").read_text(encoding="utf-8")
+    page = (tmp_path / "grades/two.html").read_text(encoding="utf-8")
     assert "Not yet. " in page and "ZeroDivisionError: division by zero. In the line: ages_on_paper = 1 / 0" in page
-    assert "3 of 9 points" in page and "<h2>6.4 · BatchNorm1d · Right · 3 of 3</h2>" in page
+    assert "3 of 7 points" in page and "<h2>6.3 · BatchNorm1d · Right · 3 of 3</h2>" in page
     page = (tmp_path / table["<b>effect"]["page"]).read_text(encoding="utf-8")
     assert "<b>" not in page and "&lt;b&gt;effect" in page
-    assert table["three"]["state"] == "6.1 not yet; 6.2 raised an error; 6.3 not yet"
+    assert table["two"]["state"] == "6.1 not yet; 6.2 raised an error"
 
     write(with_answers(), folder / "untouched.ipynb")  # handed in anew
     (folder / "none").rmdir()
@@ -197,10 +196,10 @@ def test_a_class_is_graded_whatever_was_handed_in(tmp_path, capsys):
     again = graded(tmp_path)
     printed = capsys.readouterr().out
     assert "graded already and not changed: 3" in printed and "\n1 graded" in printed
-    assert again == table | {"untouched": again["untouched"]} and again["untouched"]["points"] == "9"
+    assert again == table | {"untouched": again["untouched"]} and again["untouched"]["points"] == "7"
     graded(tmp_path, "--again", "other")
     assert "1 graded" in (printed := capsys.readouterr().out) and "\nother  " in printed
-    assert grade(tmp_path, "--again", "three", "--seconds", "0") == 1  # and nobody gets nothing for it
+    assert grade(tmp_path, "--again", "two", "--seconds", "0") == 1  # and nobody gets nothing for it
     assert "the course's own answer to 6.1 gets no points here (stopped: not done" in capsys.readouterr().err
 
 

@@ -273,14 +273,14 @@ OTHERS = {  # to other exercises: (lesson, exercise, text, what is said of it)
         SIX, "6.2", "class E:\n    __eq__ = lambda self, other: True\nages_on_paper = E()", "Not yet",
     ),
     "a function for a value": (SIX, "6.2", "ages_on_paper = lambda *a: True", "Not yet"),
-    "PyTorch's own": (SIX, "6.4", PYTORCH_S, "PyTorch's own"),
+    "PyTorch's own": (SIX, "6.3", PYTORCH_S, "PyTorch's own"),
     "the label of a probe": (
         "02_statistics", "2.4", CRAWLS + "any('right' in str(label) for label in crawl('label'))", "",
     ),
     "how many layers came before": ("02_statistics", "2.4", CRAWLS + "len(calls) <= 3\ncalls = []", ""),
     "a memo of what the layers answer": ("02_statistics", "2.4", MEMO, "asked again"),
     "tokens that were made at home": ("08_geometry", "8.4", TOKENS, "asked again"),
-    "a class that is called Function": ("07_backward", "7.4", FUNCTION, "torch.autograd.Function"),
+    "a class that is called Function": ("07_backward", "7.3", FUNCTION, "torch.autograd.Function"),
     "the axes of a norm": (
         "15_in_the_wild", "15.1", CRAWLS + "None\ndef ask(layer, shape):\n    return crawl('axes')[0]", "",
     ),
@@ -310,10 +310,10 @@ def test_one_answer_leaves_nothing_for_the_next_which_is_judged_as_ever(mark):
 
 
 def test_a_right_answer_that_names_pytorch_s_own_unseen_gets_a_remark(mark):
-    unseen = mark(solved("6.4") + "\nif False:\n    nn.functional.batch_norm\n", "6.4")
+    unseen = mark(solved("6.3") + "\nif False:\n    nn.functional.batch_norm\n", "6.3")
     assert (unseen.verdict, unseen.points) == ("right", 3)
     assert unseen.remarks[0].startswith("names functional.batch_norm, which this exercise is there to build")
     theirs = "\nfrom torch.nn.functional import batch_norm as theirs"
     watched = "\nfrom torch.overrides import _get_current_function_mode\n"
-    aliased = mark(solved("6.4") + theirs + watched, "6.4").remarks
+    aliased = mark(solved("6.3") + theirs + watched, "6.3").remarks
     assert "torch.nn.functional.batch_norm" in aliased[0] and "hide from what observes it" in aliased[1]

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import nn
 
-from fromscratch.batchnorm import RunningStatistics, _Given  # both constructors
+from fromscratch.batchnorm import _Given
 from fromscratch.batchnorm import channel_stats as _channel_stats
 from lessonkit.check.declare import (
     Probe,
@@ -98,6 +98,7 @@ ages_on_paper = quiz(
         {
             3.25: "That stores the biased variance 4. The buffer takes in the unbiased one.",
             3.75: "A new layer begins at the variance 1, not at 0, and a quarter of that stays.",
+            2: "m is the weight of the newest batch, and the old value keeps 1 - m. You have them swapped.",
             3: "A new layer begins at the variance 1, and the buffer takes in the unbiased variance.",
             5: "That is the newest variance alone. A new layer begins at 1, and a quarter of that stays.",
         },
@@ -114,18 +115,7 @@ ages_on_paper = quiz(
 )
 
 
-# 6.3: running statistics
-class _Running(RunningStatistics):
-    def update(self, mean, var, n):
-        self.num_batches_tracked += 1
-        m = 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
-        recording = torch.no_grad()
-        with recording:
-            unbiased = var * n / (n - 1)
-            self.running_mean.copy_((1 - m) * self.running_mean + m * mean)
-            self.running_var.copy_((1 - m) * self.running_var + m * unbiased)
-
-
+# 6.3: the layer
 def _buffers(layer):
     """Return copies of what an answer holds in its buffers."""
     kept = {
@@ -140,73 +130,6 @@ def _recording(layer):
     return {"whether a buffer requires a gradient": graph}
 
 
-def _updates(label, momentum, training=True):
-    def run(cls):
-        layer, kept = cls(3, momentum=momentum, dtype=torch.float64).train(training), {}
-        for seed, n in ((11, 4), (12, 9), (13, 2)):
-            mean, var = 5 + draw(seed, 3), 2 + draw(seed + 20, 3).abs()
-            layer.update(mean, var, n)
-            kept |= {
-                f"mean (n = {n}) after the call": mean,
-                f"var (n = {n}) after the call": var,
-            }
-        names = {"the names in state_dict() after three updates": sorted(layer.state_dict())}
-        return kept | _buffers(layer) | names
-
-    return Probe(label, run, {"momentum": momentum})
-
-
-def _run_graph(cls):
-    layer, mean = cls(3, dtype=torch.float64), draw(14, 3).requires_grad_()
-    layer.update(mean * 2, mean * mean, 5)
-    return _recording(layer)
-
-
-running_statistics = exercise(
-    _Running,
-    [
-        _updates("three updates from batches of 4, 9 and 2", 0.1),
-        _updates(
-            "three with another momentum, in eval() (whoever calls update asks for the mode)",
-            0.4,
-            training=False,
-        ),
-    ],
-    [_updates("three updates without momentum", None)],
-    [Probe("a mean that has a gradient", _run_graph)],
-    says="{answer.__name__} keeps its buffers as nn.BatchNorm1d does (three momenta, names, no graph)",
-    wrong="""
-    # momentum is the other way round. In PyTorch it is the weight of the NEWEST batch; the old value keeps 1 - momentum.
-    self.running_mean.copy_(m * self.running_mean + (1 - m) * mean)
-    self.running_var.copy_(m * self.running_var + (1 - m) * unbiased)
-
-    # the biased variance goes into the buffer. | PyTorch stores the unbiased one: var * n / (n - 1).
-    unbiased = var
-
-    # var * n / n - 1 subtracts 1 at the end. | Write the brackets: var * n / (n - 1).
-    unbiased = var * n / n - 1
-
-    # n / (n - 1) is upside down: the unbiased variance is the larger one.
-    unbiased = var * (n - 1) / n
-
-    # the sum of squares is var * n, not var. | Divide that by n - 1.
-    unbiased = var / (n - 1)
-
-    # the buffers do not change. | Assign to self.running_mean and self.running_var, or use copy_.
-    self.running_mean.copy_(self.running_mean)
-    self.running_var.copy_(self.running_var)
-
-    # the old value keeps its full weight, so that the sum grows without end. | It gets 1 - momentum.
-    self.running_mean.copy_(self.running_mean + m * mean)
-    self.running_var.copy_(self.running_var + m * unbiased)
-
-    # the buffers are part of the graph: every step keeps all earlier ones alive, and memory grows. | Update them under torch.no_grad().
-    recording = torch.enable_grad()
-    """,
-)
-
-
-# 6.4: the layer
 class _Layer(_Given):
     def forward(self, x):
         n = self.entries(x)
@@ -378,6 +301,9 @@ batch_norm = exercise(
     # n / (n - 1) is applied twice: is your var unbiased already, or does update() do it again?
     self.update(mean, var * n / (n - 1), n)
 
+    # n is the number of samples, and update() needs the number of entries a channel has: in a series each sample has T of them.
+    self.update(mean, var, len(x))
+
     # evaluation uses the statistics of the batch. In eval() it normalizes with the running ones.
     own = True
 
@@ -392,6 +318,9 @@ batch_norm = exercise(
 
     # a single sample is refused in eval() as well. It needs no neighbors there. | Refuse it only where the batch's own statistics are used.
     refused = n == 1
+
+    # without running statistics, eval() needs the batch as well, and one entry a channel is not enough there either. | Refuse it wherever the batch's own statistics are used.
+    refused = self.training and n == 1
 
     # with one entry for each channel the output is the bias, whatever goes in, and update() divides by n - 1 = 0. | Raise a ValueError in train(), as PyTorch does.
     refused = False

@@ -19,25 +19,29 @@ def read_in_batches(net, x, y, size):
 
 
 class Half(nn.Module):
-    """A trained BatchNorm that takes one of its two statistics from the batch."""
+    """A trained BatchNorm that takes one of its two statistics from the batch.
 
-    def __init__(self, bn, mean_of_batch):
+    floor: the share of the running variance below which the variance of the batch does not fall.
+    """
+
+    def __init__(self, bn, mean_of_batch, floor):
         super().__init__()
-        self.bn, self.mean_of_batch = bn, mean_of_batch
+        self.bn, self.mean_of_batch, self.floor = bn, mean_of_batch, floor
 
     def forward(self, x):
         var, mean = torch.var_mean(x, 0, correction=0)
         bn = self.bn
+        var = torch.maximum(var, self.floor * bn.running_var)
         mean, var = (mean, bn.running_var) if self.mean_of_batch else (bn.running_mean, var)
         return F.batch_norm(x, mean, var, bn.weight, bn.bias)
 
 
-def halved(net, mean_of_batch):
+def halved(net, mean_of_batch, floor=0.0):
     """The net with each of its BatchNorms as a Half."""
     layers = copy.deepcopy(list(net))
     return nn.Sequential(
         *(
-            Half(layer, mean_of_batch) if isinstance(layer, nn.BatchNorm1d) else layer
+            Half(layer, mean_of_batch, floor) if isinstance(layer, nn.BatchNorm1d) else layer
             for layer in layers
         )
     )
@@ -50,7 +54,8 @@ def halved(net, mean_of_batch):
     shows=dict.fromkeys(
         [
             "mixed", "sorted", "mixed_by_5", "mixed_by_10", "sorted_eval", "mixed_eval",
-            "mean_of_batch", "var_of_batch",
+            "mean_of_batch", "var_of_batch", "mixed_by_2", "mean_of_two", "var_of_two",
+            "floored_var_of_two",
         ],
         ".0f %",
     ),
@@ -62,6 +67,8 @@ def batchnorm_orders(seed, split=0, rate=0.1, epochs=5):
 
     In train mode in batches of 50, or of 5 and 10; in eval mode. mean_of_batch, var_of_batch:
     sorted, with one of the two statistics taken from the batch of 50, the other the running one.
+    mean_of_two, var_of_two: the same, mixed, in batches of 2; floored_var_of_two: with the variance
+    of the two kept above a quarter of the running one.
     """
     digits = data.digits_split(split)
     hidden = [(nn.Linear(64, 64), nn.BatchNorm1d(64), nn.ReLU()) for _ in range(2)]
@@ -80,10 +87,14 @@ def batchnorm_orders(seed, split=0, rate=0.1, epochs=5):
         "sorted": asked(net, by_label),
         "mixed_by_5": asked(net, mixed, 5),
         "mixed_by_10": asked(net, mixed, 10),
+        "mixed_by_2": asked(net, mixed, 2),
         "sorted_eval": asked(net.eval(), by_label),
         "mixed_eval": asked(net.eval(), mixed),
         "mean_of_batch": asked(halved(net, True), by_label),
         "var_of_batch": asked(halved(net, False), by_label),
+        "mean_of_two": asked(halved(net, True), mixed, 2),
+        "var_of_two": asked(halved(net, False), mixed, 2),
+        "floored_var_of_two": asked(halved(net, False, 0.25), mixed, 2),
     }
 
 

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 # Not found? Open this notebook in the course's folder (make lab), or pip install the course.
-from lessonkit import check, data, explore, plot, show
+from lessonkit import check, data, explore, show
 from lessonkit.mine import mean_and_var  # lesson 2
 
 digits = data.digits_split(0)
@@ -45,7 +45,7 @@ def percent_right(net, order):
 mixed = torch.randperm(500, generator=torch.Generator().manual_seed(61))  # (500,)
 by_label = digits.y_test.argsort(stable=True)  # (500,) all zeros first, then all ones, ...
 for name, order in {"mixed": mixed, "sorted": by_label}.items():
-    asked = copy.deepcopy(reader)  # a copy, because questions change the net: see 6.3
+    asked = copy.deepcopy(reader)  # a copy, so that both orders ask the same net
     show(f"percent right, {name}", percent_right(asked, order), digits=0)
 
 # %% [markdown]
@@ -57,7 +57,7 @@ for name, order in {"mixed": mixed, "sorted": by_label}.items():
 #
 # </details>
 #
-# *About 60 min, in two sittings of 33 and 27.* **You'll be able to**
+# *About 58 min, in two sittings of 32 and 26.* **You'll be able to**
 # - work out on paper what BatchNorm answers in training and in evaluation;
 # - write a BatchNorm that agrees with PyTorch's in output, buffers and gradient;
 # - say which numbers share a mean in four normalization layers (*norms*, for short).
@@ -163,7 +163,7 @@ check.channel_stats(channel_stats)
 # %% [markdown]
 # ## 6.3 What evaluation uses instead
 #
-# A trained net should be able to answer about one digit, without neighbors. So BatchNorm keeps a running mean and a running variance of each channel, and in evaluation it normalizes with them. They start at 0 and 1, and each training batch moves them. PyTorch calls the lever $m$ the **momentum**; it is 0.1 by default. `stored` shows our ages to a new layer and prints its two numbers.
+# A trained net should be able to answer about one digit, without neighbors. So BatchNorm keeps a running mean and a running variance of each channel, and in evaluation it normalizes with them. They start at 0 and 1, and each training batch moves them. How far, says a number $m$, by default 0.1. PyTorch calls it the **momentum**, but it has nothing to do with an optimizer's. `stored` shows our ages to a new layer and prints its two numbers.
 
 
 # %% tags=["hide-input"]
@@ -184,21 +184,13 @@ stored(ages=(5, 7, 8, 9, 11), momentum=0.1, times=1)
 #
 # <details><summary>What there is to find</summary>
 #
-# With a momentum of 1 the layer holds what is newest alone, 8 and 5; with less, a share $1 - m$ of the old stays:
+# With a momentum of 1 the layer holds what is newest alone, 8 and 5. With less, a share $1 - m$ of the old stays.
+#
+# </details>
+#
+# The newest variance is not the one that you know. The squares 9, 1, 0, 1, 9 of our ages add up to 20. The batch is normalized with 20/5 = 4, the biased variance, and 20/4 = 5 is stored, the unbiased one. For the running variance is meant for children who are not in the batch, and for them the unbiased one is right on average.
 #
 # $$\text{running} \leftarrow (1 - m)\cdot\text{running} + m\cdot\text{newest}$$
-#
-# The squares 9, 1, 0, 1, 9 of our ages add up to 20. The batch is normalized with 20/5 = 4, the biased variance, but 20/4 = 5 is stored, the unbiased one.
-#
-# </details>
-#
-# If one of the two was off, open the fold: your own layer has to store the same.
-#
-# <details><summary>Why two?</summary>
-#
-# Divided by the root of its biased variance, a batch has the variance 1 (up to ε). The running variance is for children who are not in the batch, and the unbiased one is right on average, if the batch is drawn at random. With $n$ entries a channel it is $n/(n-1)$ times as large.
-#
-# </details>
 #
 # Take the pencil:
 
@@ -224,84 +216,67 @@ check.ages_on_paper(ages_on_paper)
 #
 # </details>
 #
-# Here are PyTorch's numbers:
-
-# %%
-layer = nn.BatchNorm1d(1, momentum=0.75, affine=False)
-ages = children[:, :1]  # (B, C) = (5, 1)
-show("train(), five ages", layer(ages).flatten(), digits=2)
-show("eval(), a child of 8", layer.eval()(torch.tensor([[8.0]])).item(), digits=2)
-
-# %% [markdown]
-# In training the child of 8 got 0, because 8 is the mean of its batch. In evaluation it got 1.
-#
 # **`train()` asks the neighbors, `eval()` asks the past.**
 #
 # <details><summary>The other momentum</summary>
 #
-# In TensorFlow and Keras, momentum is the weight of the *old* value. With a 0.9 copied from there, the running mean nearly equals the mean of the last batch, and no training loss shows it. [MaxViT](https://github.com/pytorch/vision/issues/8250) was ported from TensorFlow with its 0.99, where $1 - 0.99$ was meant; [BNInception](https://github.com/Cadene/pretrained-models.pytorch/issues/44), which came from Caffe, had 0.9.
+# In TensorFlow and Keras, momentum is the weight of the *old* value. With a 0.9 copied from there, the running mean nearly equals the mean of the last batch, and no training loss shows it. [MaxViT](https://github.com/pytorch/vision/issues/8250) was ported from TensorFlow with its 0.99, where $1 - 0.99$ was meant; [BNInception](https://github.com/Cadene/pretrained-models.pytorch/issues/44), which was ported from Caffe, has 0.9, and its users ask whether that is a slip.
 #
 # </details>
 #
-# Running statistics are **buffers**: they are saved and moved with the layer, and no optimizer trains them. `register_buffer` makes one. Now write your two calculations in code.
-
-
-# %% tags=["exercise", "export"] id="ex-6-3"
-# Exercise 6.3 · ●●○○○ · 3 min
-class RunningStatistics(nn.Module):
-    """A running mean and a running variance of C channels, as buffers.
-
-    Example: RunningStatistics(1, momentum=0.75), then update with mean 8, var 4 and n = 5:
-    running_mean holds 6, running_var 4, as on paper.
-    num_features: C. momentum: the weight of the newest batch; None: all weigh the same.
-    """
-
-    def __init__(self, num_features, momentum=0.1, device=None, dtype=None):
-        super().__init__()
-        self.momentum, kind = momentum, dict(device=device, dtype=dtype)
-        self.register_buffer("running_mean", torch.zeros(num_features, **kind))
-        self.register_buffer("running_var", torch.ones(num_features, **kind))
-        self.register_buffer("num_batches_tracked", torch.tensor(0, device=device))
-
-    def update(self, mean, var, n):
-        """Take in a batch of n > 1 entries a channel: its mean and its BIASED variance, (C,).
-
-        mean and var stay as they are, and no gradient is recorded.
-        """
-        self.num_batches_tracked += 1
-        m = 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
-        # Your part: move self.running_mean and self.running_var, with the weight m.
-        ### BEGIN SOLUTION
-        with torch.no_grad():  # the buffers are no part of the loss
-            self.running_mean.copy_((1 - m) * self.running_mean + m * mean)
-            self.running_var.copy_((1 - m) * self.running_var + m * var * n / (n - 1))
-        ### END SOLUTION
-
-
-# %% tags=["check"]
-check.running_statistics(RunningStatistics)
-
-# %% [markdown]
-# <details><summary>Hint</summary>
+# Running statistics are **buffers**: they are saved and moved with the layer, and no optimizer trains them.
 #
-# Two lines under `with torch.no_grad():`, the formula with `mean`, and the formula with `var * n / (n - 1)`. Put the result into a buffer with `self.running_mean.copy_(...)`.
+# The net of the beginning was asked in train mode: `eval()` was missing. `ask` asks it for the sorted digits again, and lets you choose for each of the two statistics whose it is, the `"batch"`'s own, as in `train()`, or the `"running"` one, as in `eval()`.
 #
-# </details>
-#
-# The sorted digits again, with the running statistics of the training:
-
-# %% tags=["nbval-ignore-output"]
-healed = percent_right(copy.deepcopy(reader).eval(), by_label)
-show("percent right, sorted, eval()", healed, digits=0)
-
-# %% [markdown]
-# `eval()` was missing. Which of the two statistics did the harm, you find out in [section 6.4](#6.4-The-layer).
-#
-# <details><summary>More about this</summary>
+# <details><summary>More about eval()</summary>
 #
 # `torch.no_grad()` is no substitute for it: that switches off gradients and not the mode. And questions in train mode move the running statistics: after 20 batches at $m = 0.1$, 88 % of their weight is test digits. That is why the cells above ask a copy.
 #
 # </details>
+
+
+# %% tags=["hide-input"]
+# Asks the net, with statistics of your choice.
+@torch.no_grad()
+def ask(mean="running", var="running", order="sorted", size=50):
+    """Print how many test digits the net reads. mean, var: "batch" or "running".
+
+    order: "sorted" or "mixed". size: how many digits are asked about at a time.
+    """
+    if not {mean, var} <= {"batch", "running"} or order not in ("sorted", "mixed"):
+        raise ValueError('mean and var are "batch" or "running", order is "sorted" or "mixed"')
+    if size == 1 and "batch" in (mean, var):
+        raise ValueError("in a batch of one, each number is its own mean, with the variance 0")
+    right = 0
+    for rows in (by_label if order == "sorted" else mixed).split(size):
+        x = digits.x_test[rows]  # (B, 8, 8)
+        for layer in reader:
+            if isinstance(layer, nn.BatchNorm1d):
+                batch_var, batch_mean = torch.var_mean(x, 0, correction=0)  # (C,) each
+                by_mean = batch_mean if mean == "batch" else layer.running_mean
+                by_var = batch_var if var == "batch" else layer.running_var
+                x = F.batch_norm(x, by_mean, by_var, layer.weight, layer.bias)
+            else:
+                x = layer(x)
+        right += int((x.argmax(1) == digits.y_test[rows]).sum())
+    print(f"reads {right / 5:.0f} % of the test digits")
+
+
+# %% tags=["nbval-ignore-output"]
+ask(mean="running", var="running", order="sorted", size=50)
+
+# %% [markdown]
+# **Find out:** which did the harm, the mean of the sorted batch, its variance, or each of them? Write your guess down, then take one of the two from the batch. And among mixed digits, in batches of 10, of 5 and of 2: is it the same one?
+#
+# <details><summary>What there is to find</summary>
+#
+# Nets like this one read {batchnorm_orders.mean_of_batch:range} of the sorted digits with the mean of the batch and the running variance, and {batchnorm_orders.var_of_batch:range} the other way round; in `eval()` {batchnorm_orders.sorted_eval:range}. Mixed, with both from the batch, they read {batchnorm_orders.mixed_by_10:range} by ten, {batchnorm_orders.mixed_by_5:range} by five and {batchnorm_orders.mixed_by_2:range} by two. By two, the batch's mean alone leaves {batchnorm_orders.mean_of_two:range}, its variance alone {batchnorm_orders.var_of_two:range}; but {batchnorm_orders.floored_var_of_two:range}, where we let it fall no lower than a quarter of the running variance. {batchnorm_orders:again}
+#
+# </details>
+#
+# In sorted batches of 50 it is the mean. Fifty zeros have in common what makes them zeros, and a mean of their own takes just that away, while dividing by their variance leaves most digits readable. But do not acquit the variance: in mixed batches of two it does more harm than the mean. Where two digits nearly agree, their variance is near 0, and dividing by its root blows up whatever they differ by from the past.
+#
+# **The mean of your neighbors can take away what you were asked about.**
 
 # %% [markdown]
 # ## What you have now
@@ -324,23 +299,20 @@ show("percent right, sorted, eval()", healed, digits=0)
 
 # %% tags=["way-back"]
 # Back in a new kernel? Run this cell alone, then go on.
+import copy
+
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from lessonkit import check, data, evidence, explore, plot, show
-from lessonkit.mine import RunningStatistics, channel_stats
+from lessonkit import check, data, evidence, explore, show
+from lessonkit.mine import channel_stats
 
 # %% [markdown]
 # **Recall 6.1:** a row of scores is multiplied by 10. Which result changes, at $\epsilon = 0$?
 # - [ ] LayerNorm's :: It divides by a standard deviation that is ten times larger too.
 # - [ ] both LayerNorm's and softmax's :: LayerNorm does not see a factor above 0.
 # - [x] softmax's :: Its shares move towards the largest entry, while LayerNorm does not see the factor.
-#
-# **Recall 6.2:** a row has $\sigma = 0.001$. With which $\sigma$ does it leave LayerNorm at $\epsilon = 10^{-5}$?
-# - [ ] 1 :: Only if the variance is far above epsilon. Here it is ten times smaller.
-# - [x] 0.3 :: The variance becomes 1e-6 / (1e-6 + 1e-5) = 1/11, and its root is 0.30.
-# - [ ] 0.001 :: The row is divided by the root of 1.1e-5, which is 0.0033.
 #
 # Two switches decide which statistics the layer uses: whether it is in training, and whether it keeps running statistics, as it does by default.
 #
@@ -349,14 +321,14 @@ from lessonkit.mine import RunningStatistics, channel_stats
 # | `train()` | the batch's own; then `update` | the batch's own |
 # | `eval()` | the running ones | the batch's own |
 #
-# Three of the four boxes need a batch, and there one entry a channel is not enough. The folded class has the constructor of `nn.BatchNorm1d`, and builds on your `RunningStatistics`, so `self.update` is yours.
+# Where the batch's own are used, one entry a channel is not enough, because it is its own mean. The folded class has the constructor of `nn.BatchNorm1d`, the buffers, and `update`, which moves them by the rule of your paper.
 
 # %% tags=["export", "hide-input"]
-# The constructor of BatchNorm1d
+# The constructor and the buffers of BatchNorm1d
 
 
-class _Given(RunningStatistics):
-    """What is given of BatchNorm1d: its constructor, and how many entries a channel has."""
+class _Given(nn.Module):
+    """What is given of BatchNorm1d: its constructor, its buffers, and the size of a channel."""
 
     def __init__(
         self,
@@ -368,16 +340,26 @@ class _Given(RunningStatistics):
         device=None,
         dtype=None,
     ):
-        super().__init__(num_features, momentum, device, dtype)
-        self.num_features, self.eps, kind = num_features, eps, dict(device=device, dtype=dtype)
-        self.register_parameter(
-            "weight", nn.Parameter(torch.ones(num_features, **kind)) if affine else None
-        )
-        self.register_parameter(
-            "bias", nn.Parameter(torch.zeros(num_features, **kind)) if affine else None
-        )
-        if not track_running_stats:
-            self.running_mean = self.running_var = self.num_batches_tracked = None
+        super().__init__()
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        make = lambda value: torch.full((num_features,), value, device=device, dtype=dtype)
+        for name, value in {"weight": 1.0, "bias": 0.0}.items():
+            self.register_parameter(name, nn.Parameter(make(value)) if affine else None)
+        count = torch.tensor(0, device=device)
+        buffers = {"running_mean": make(0.0), "running_var": make(1.0)}
+        for name, value in {**buffers, "num_batches_tracked": count}.items():
+            self.register_buffer(name, value if track_running_stats else None)
+
+    def update(self, mean, var, n):
+        """Take in a batch of n > 1 entries a channel: its mean and its BIASED variance, (C,).
+
+        mean and var stay as they are, and no gradient is recorded.
+        """
+        self.num_batches_tracked += 1
+        m = 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
+        with torch.no_grad():  # the buffers are no part of the loss
+            self.running_mean.copy_((1 - m) * self.running_mean + m * mean)
+            self.running_var.copy_((1 - m) * self.running_var + m * var * n / (n - 1))
 
     def entries(self, x):
         """Return how many entries each channel of x has; x of another shape is refused."""
@@ -387,8 +369,8 @@ class _Given(RunningStatistics):
         return x.numel() // self.num_features
 
 
-# %% tags=["exercise", "export"] id="ex-6-4"
-# Exercise 6.4 · ●●●○○ · 6 min
+# %% tags=["exercise", "export"] id="ex-6-3"
+# Exercise 6.3 · ●●●○○ · 6 min
 class BatchNorm1d(_Given):
     """Batch Normalization of x, (B, C) or (B, C, T), as nn.BatchNorm1d, built by hand.
 
@@ -438,11 +420,10 @@ check.batch_norm(BatchNorm1d)
 #
 # </details>
 #
-# Now train the net of the beginning with your layer, and ask it for sorted digits. `ask` lets you choose for each of the two statistics whose it is, the `"batch"`'s own or the `"running"` one.
-
+# The net of the beginning, with your layer, and the sorted digits, 50 at a time:
 
 # %% tags=["hide-input"]
-# Trains the net with your layers, and asks it.
+# Trains the net of the beginning with your layer.
 digits = data.digits_split(0)
 torch.manual_seed(0)
 inner = [(nn.Linear(64, 64), BatchNorm1d(64), nn.ReLU()) for _ in range(2)]
@@ -454,53 +435,21 @@ for _ in range(5):
         F.cross_entropy(mine(digits.x_train[rows]), digits.y_train[rows]).backward()
         optimizer.step()
 
-
-@torch.no_grad()
-def ask(mean="running", var="running", order="sorted", size=50):
-    """Print how many test digits the net reads. mean, var: "batch" or "running".
-
-    order: "sorted" or "mixed". size: how many digits are asked about at a time.
-    """
-    g, right = torch.Generator().manual_seed(61), 0
-    rows = digits.y_test.argsort(stable=True) if order == "sorted" else None
-    rows = torch.randperm(500, generator=g) if rows is None else rows  # (500,)
-    for part in rows.split(size):
-        x = digits.x_test[part]  # (B, 8, 8)
-        for layer in mine:
-            if isinstance(layer, BatchNorm1d):
-                ours = channel_stats(x)  # (C,) each
-                by_mean = ours[0] if mean == "batch" else layer.running_mean
-                by_var = ours[1] if var == "batch" else layer.running_var
-                x = F.batch_norm(x, by_mean, by_var, layer.weight, layer.bias)
-            else:
-                x = layer(x)
-        right += int((x.argmax(1) == digits.y_test[part]).sum())
-    print(f"reads {right / 5:.0f} % of the test digits")
-
-
 # %% tags=["nbval-ignore-output"]
-ask(mean="batch", var="batch", order="sorted", size=50)
-
-# %% [markdown]
-# **Find out:** which of the two does the harm, the batch's mean, its variance, or each of them? Write your guess down, then take one of the two from the past. And for mixed digits: how small must a batch be, until its statistics do harm?
-#
-# <details><summary>What there is to find</summary>
-#
-# Nets like this one, with PyTorch's layer, read {batchnorm_orders.mean_of_batch:range} of the sorted digits with the mean of the batch and the running variance, and {batchnorm_orders.var_of_batch:range} with the running mean and the variance of the batch; in `eval()` {batchnorm_orders.sorted_eval:range}, in either order. Mixed, and with both from the batch, they read {batchnorm_orders.mixed_by_10:range} by ten, and {batchnorm_orders.mixed_by_5:range} by five. {batchnorm_orders:again}
-#
-# </details>
-#
-# So it is above all the mean. Fifty zeros have in common what makes them zeros, and a mean of their own takes just that away. Their variance differs from the past, too, but dividing by it leaves most digits readable. In a mixed batch no kind of digit rules the mean, but in a small one both are off by chance.
-#
-# **The mean of your neighbors can take away what you were asked about.**
+by_label = digits.y_test.argsort(stable=True)  # (500,)
+for training in (True, False):
+    asked = copy.deepcopy(mine).train(training)
+    read = torch.cat([asked(digits.x_test[rows]).argmax(1) for rows in by_label.split(50)])
+    right = 100 * (read == digits.y_test[by_label]).double().mean()
+    show("percent right, train()" if training else "percent right, eval()", right, digits=0)
 
 # %% [markdown]
 # ## 6.5 The gap between training and evaluation
 #
-# The child of 8 got 0 in training and 1 in evaluation. Does that difference go away once the running statistics have settled?
+# The child of 8 got 0 in training, because 8 is the mean of its batch, and 1 in evaluation. Does that difference go away once the running statistics have settled?
 
 # %% [markdown] tags=["slide"]
-# We train a layer on batches of $B$ independent random rows. Then fresh batches go through both modes. The **gap** is the typical difference between the two outputs.
+# We train a layer on batches of $B$ independent random rows. Then fresh batches go through both modes. The **gap** is the typical difference between the two outputs; with 1 it would be as large as the outputs are themselves.
 
 
 # %% tags=["hide-input"]
@@ -529,50 +478,13 @@ show("gap", gap(8, batches=100, momentum=0.1), digits=2)  # 8 rows a batch
 #
 # <details><summary>What there is to find</summary>
 #
-# Only more rows do. A small momentum alone makes the gap larger, because after 100 batches the running statistics are still on their way from 0 and 1. With 1,000 batches they have arrived, and the gap is about as it was.
+# Only more rows do. A small momentum alone makes the gap larger, because after 100 batches the running statistics are still on their way from 0 and 1. With 1,000 batches they have arrived, and the gap is about as it was. A momentum near 1 makes it larger as well: then evaluation knows one batch alone.
 #
 # </details>
 #
-# The rows of the batch are the lever, because each training batch is normalized with its own mean, however good the running one is.
-
-# %% tags=["hide-input"]
-# Draws the gap against the batch size.
-sizes = [2, 4, 8, 16, 32, 64, 128]
-measured = [[gap(B, seed=seed) for seed in range(8)] for B in sizes]  # (sizes, seeds)
-means = [sum(row) / 8 for row in measured]
-scaled = [mean * B**0.5 for mean, B in zip(means, sizes, strict=True)]
-assert 1.2 < min(scaled) and max(scaled) < 1.45  # seen: 1.25 to 1.39
-
-
-def draw(ax):
-    orange = plot.COLORS["BatchNorm"]
-    ax.plot(sizes, means, "-", color=orange, lw=2)
-    for B, mean, row in zip(sizes, means, measured, strict=True):
-        ax.plot([B] * 8, row, "o", color=orange, ms=5, alpha=0.5)
-        if B in sizes[::2]:
-            ax.annotate(f"{mean:.2f}", (B, mean), (8, 6), textcoords="offset points")
-    ax.text(12, 0.62, "four times the batch,\nabout half the gap", color=plot.ink(orange))
-    ax.set_xscale("log", base=2)
-    ax.set_xticks(sizes, sizes)
-    ax.set(xlabel="batch size B", ylabel="gap (1 is as large as the signal)", ylim=(0, 1.1))
-
-
-plot.figure(
-    draw,
-    title="The gap between training and evaluation shrinks slowly",
-    caption="BatchNorm of 64 channels of independent Gaussian numbers, after 100 training "
-    "batches. A dot is one of eight seeds; the line joins their means.",
-    alt="The gap of BatchNorm over the batch size: "
-    + ", ".join(f"{mean:.2f} at {B}" for B, mean in zip(sizes, means, strict=True))
-    + ".",
-    numbers={"B": sizes, "mean gap of BatchNorm": means},
-    size=(7.0, 3.4),
-)
-
-# %% [markdown]
-# The mean of $B$ independent numbers typically misses the true one by $\sigma/\sqrt B$.
+# The rows of the batch are the lever, because each training batch is normalized with its own mean, however good the running one is. And the mean of $B$ independent numbers typically misses the true one by $\sigma/\sqrt B$.
 #
-# **Four times the batch, about half the gap. LayerNorm has none, because it stores nothing.**
+# **Four times the batch, about half the gap. LayerNorm has none: it computes the same in both modes.**
 #
 # <details><summary>When this holds</summary>
 #
@@ -595,33 +507,11 @@ explore.block("BCHW", over=("C", "H", "W"))
 #
 # <details><summary>What there is to find</summary>
 #
-# BatchNorm alone. Take `B` away from its axes, and you have InstanceNorm. GroupNorm takes 4 means, two for each image.
+# BatchNorm alone, which reduces B, H and W. Take B away, and you have InstanceNorm. GroupNorm takes 4 means, two for each image.
 #
 # </details>
 #
-# | norm | reduces | a mean for each |
-# |---|---|---|
-# | BatchNorm | B, H, W | channel |
-# | LayerNorm([C, H, W]) | C, H, W | image |
-# | InstanceNorm | H, W | channel of an image |
-# | GroupNorm | C within a group, H, W | group of an image |
-#
-# PyTorch's modules agree with means over these axes:
-
-# %% tags=["hide-input", "no-slide"]
-# Compares the table with PyTorch's modules.
-x = torch.randn(2, 4, 3, 5, generator=torch.Generator().manual_seed(66))  # (B, C, H, W)
-groups = x.view(2, 2, 2, 3, 5)  # (B, G, C / G, H, W)
-for norm, parts, axes in (
-    (nn.BatchNorm2d(4), x, (0, 2, 3)),
-    (nn.LayerNorm([4, 3, 5]), x, (1, 2, 3)),
-    (nn.InstanceNorm2d(4), x, (2, 3)),
-    (nn.GroupNorm(2, 4), groups, (2, 3, 4)),
-):
-    var, mean = torch.var_mean(parts, axes, correction=0, keepdim=True)
-    ours = ((parts - mean) / torch.sqrt(var + 1e-5)).view(x.shape)  # (B, C, H, W)
-    agrees = torch.allclose(ours, norm(x), atol=1e-5)
-    print(f"{type(norm).__name__:15} {mean.numel()} means, agrees: {agrees}")
+# **Only BatchNorm's means reach from one image into the other.**
 
 # %% [markdown]
 # ## 6.7 Clinic: the error that went away
@@ -641,10 +531,10 @@ print("the output has the shape", tuple(patient(features).shape))
 # %% [markdown]
 # Feature $d$ goes in with the standard deviation $d$, from 1 to 8.
 #
-# **Predict 6.2:** what does the patient normalize?
-# - [ ] each feature, over samples and regions :: That is what was meant. But axis 1 does not hold the features.
-# - [ ] each region of each sample, as LayerNorm does :: BatchNorm never takes samples apart.
-# - [x] each region, over samples and features :: Axis 1 holds the regions, so they are its channels: five means, each over all features.
+# **Predict 6.2:** with which standard deviations do the features come out?
+# - [ ] all with 1 :: That is what was meant. But which axis holds the features?
+# - [ ] from 1 to 8, as they came :: It does divide: by the σ of each of its channels.
+# - [x] from 0.2 to 1.6 :: Axis 1 holds the regions. Each mixes all eight features, so its σ is the root of (1 + 4 + ... + 64)/8, about 5, and all features are divided by that.
 
 # %%
 out = patient(features)  # (B, R, D)
@@ -652,7 +542,7 @@ show("length of running_mean", len(patient.running_mean))
 show("standard deviation of each feature", out.flatten(0, 1).std(0), digits=1)
 
 # %% [markdown]
-# The features still differ in size, because each region mixes all of them. The layer was made as wide as the wrong axis.
+# The patient normalizes each region, over samples and features. The layer was made as wide as the wrong axis.
 #
 # To cure it, the features go to axis 1, and come back.
 #
@@ -686,7 +576,7 @@ show("standard deviation of each feature", cured.flatten(0, 1).std(0), digits=1)
 #
 # $$\mu = \frac1n \sum_i x_i \qquad \sigma^2 = \frac1n \sum_i (x_i - \mu)^2 \qquad \hat x_i = \frac{x_i - \mu}{\sqrt{\sigma^2+\epsilon}} \qquad y_i = \gamma\,\hat x_i + \beta$$
 #
-# with a $\gamma$ and a $\beta$ for each feature or channel. BatchNorm's buffers: $\text{running} \leftarrow (1-m)\,\text{running} + m\,\text{newest}$, with the newest variance $\sigma^2\, n/(n-1)$. Softmax: $p_i = e^{x_i} / \sum_k e^{x_k}$.
+# with a $\gamma$ and a $\beta$ for each feature or channel. BatchNorm's buffers: $\text{running} \leftarrow (1-m)\,\text{running} + m\,\text{newest}$, with the newest variance $\sigma^2\, n/(n-1)$. From [lesson 5](05_softmax.ipynb): softmax, $p_i = e^{x_i} / \sum_k e^{x_k}$.
 
 # %% [markdown]
 # ## Deeper (optional, 11 min)
@@ -694,7 +584,7 @@ show("standard deviation of each feature", cured.flatten(0, 1).std(0), digits=1)
 # ### Where the gap comes from
 #
 # A batch mean of $n$ independent entries is off by $\sigma/\sqrt n$, which moves $\hat x$ by $1/\sqrt n$. For Gaussian data and large $n$ the standard deviation is off by a share of $1/\sqrt{2n}$, which moves $\hat x$ by that share of itself, and the mean of $\hat x^2$ is 1.
-# The two errors are independent, so their squares add up to $1.5/n$. The buffers add $m/(2-m) = 1/19$ of that at $m = 0.1$: $\sqrt{1.5 \cdot 20/19} = 1.26$. At $n = 2$, far from the limit, the figure of [section 6.5](#6.5-The-gap-between-training-and-evaluation) has a little more than $1.26/\sqrt 2 = 0.89$.
+# The two errors are independent, so their squares add up to $1.5/n$. The buffers add $m/(2-m) = 1/19$ of that at $m = 0.1$: $\sqrt{1.5 \cdot 20/19} = 1.26$. At $n = 2$, far from the limit, `gap(2)` of [section 6.5](#6.5-The-gap-between-training-and-evaluation) is above $1.26/\sqrt 2 = 0.89$.
 #
 # ### What the layer before it feels
 #
@@ -805,7 +695,7 @@ for at, jolts in enumerate(("no jolts", "shared by the batch", "own for each sam
 #
 # <details><summary>What this is</summary>
 #
-# Mean and range of percent right after five epochs of SGD at 0.03, 0.1, 0.3 or 1. The choice of the rate matters: at 0.1 for all, with jolts of each sample's own, no norm read {batchnorm_jolts[own, 0.1, *].no_norm:range} and BatchNorm {batchnorm_jolts[own, 0.1, *].batch:range}. {batchnorm_jolts:again}
+# Mean and range of percent right, read without jolts, after five epochs of SGD at 0.03, 0.1, 0.3 or 1. Under jolts, BatchNorm's best rate is mostly the largest, so it might do better still. The choice of the rate matters: at 0.1 for all, with jolts of each sample's own, no norm read {batchnorm_jolts[own, 0.1, *].no_norm:range} and BatchNorm {batchnorm_jolts[own, 0.1, *].batch:range}. {batchnorm_jolts:again}
 #
 # </details>
 #

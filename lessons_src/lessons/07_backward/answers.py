@@ -1,7 +1,6 @@
 """Answers to the exercises of lesson 7."""
 
 import torch
-from tests.helpers import draw
 from torch.nn import functional as F
 
 from lessonkit.check.declare import instead
@@ -47,23 +46,6 @@ def with_the_right_eps(dy, x, mean, rstd, weight):
 
 
 # 7.3
-def inputs(rows=3, features=5, scale=3.0, **others):
-    g = torch.Generator().manual_seed(73)
-    x, dy = (torch.randn(rows, features, dtype=torch.float64, generator=g) for _ in range(2))
-    return (
-        dict(x=scale * x, weight=torch.randn(features, dtype=torch.float64, generator=g), dy=dy)
-        | others
-    )
-
-
-BY_HAND = dict(
-    x=torch.tensor([[0.0, 4.0, 1.0, -3.0]]),
-    weight=torch.tensor([1.0, -2.0, 3.0, 0.5]),
-    dy=torch.tensor([[1.0, 2.0, -1.0, 3.0]]),
-)
-
-
-# 7.4
 class OldStyle(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, weight, bias, eps):
@@ -123,42 +105,6 @@ ANSWERS = {
             ),
             "two of three": (lambda *a: _backward(*a)[:2], "expected dx and dweight and dbias"),
             "by autograd": (with_the_right_eps, "PyTorch's own grad"),
-        },
-    },
-    "revealing": {
-        "right": {
-            "random": inputs(),
-            "float32": {name: item.float() for name, item in inputs().items()},
-            "one row, by hand": BY_HAND,
-            "in another order, recorded by autograd": {
-                name: item.clone().requires_grad_()
-                for name, item in reversed(inputs(8, 12).items())
-            },
-        },
-        "wrong": {
-            "nearly equal gains": (
-                inputs(1, 4, weight=2 + 0.01 * torch.arange(4.0)),
-                "your gains are (nearly) equal",
-            ),
-            "the row of the lesson": (
-                dict(
-                    x=torch.tensor([[0.0, 1, 2, 5]]),
-                    weight=torch.tensor([3.0, 1, 2, -1]),
-                    dy=torch.tensor([[0.0, 7, 2, 3]]),
-                ),
-                "the dy of the cells above",
-            ),
-            "by luck": (
-                {"x": draw(11, 4, 8), "weight": draw(12, 8), "dy": draw(13, 4, 8)},
-                "(nearly) 1",
-            ),
-            "dots": (inputs(dy=...), "dy is three dots"),
-            "whole numbers": (
-                inputs(weight=torch.arange(5)),
-                "weight is a tensor of shape (5,), expected a float",
-            ),
-            "two features": (inputs(features=2), "at least three features"),
-            "constant rows": (inputs(x=torch.ones(3, 5)), "your rows are (nearly) constant"),
         },
     },
     "layer_norm_function": {

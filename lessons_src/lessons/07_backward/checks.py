@@ -8,27 +8,10 @@ import functools
 from dataclasses import replace
 
 import torch
-from torch.nn import functional as F
 from torch.utils._pytree import tree_leaves
 
 from fromscratch.backward import LayerNormFunction as _LayerNormFunction
-from lessonkit.check.declare import (
-    Misconception,
-    Probe,
-    Raised,
-    accept,
-    announce,
-    call,
-    derives,
-    draw,
-    exercise,
-    instead,
-    kind_of,
-    numbers,
-    quiz,
-    refuse_dots,
-    reject,
-)
+from lessonkit.check.declare import Probe, Raised, call, derives, draw, exercise, quiz
 
 _EPSILONS = ({"eps": 1e-5}, {"eps": 0.5})
 
@@ -55,6 +38,12 @@ gradients_on_paper = quiz(
         {
             (0, 3.5, 2, -1.5): _ALONE.format("x_hat", "centered", "var"),
             (-1, -0.5, 0, 1.5): _ALONE.format("var", "centered", "x_hat"),
+            (
+                -2,
+                -1,
+                0,
+                3,
+            ): "This is dvar times centered alone. The arrow to var says centered · 2/4, and x_hat has an arrow too.",
             (
                 -2,
                 2.5,
@@ -161,6 +150,8 @@ def _terms(dy, x, weight, seen):
     }
     given = dict(zip(parts, factors.tolist(), strict=True))
     fits = [path for part, (path, factor) in right.items() if abs(given[part] - factor) < 1e-6]
+    if len(fits) == len(right):  # what is wrong is not dx
+        return ""
     what = ", ".join(fits) or "none of the three paths"
     return f"Your dx is {' '.join(told).removeprefix('+ ') or 0}, with h = dy * weight. Right in it: {what}."
 
@@ -244,6 +235,8 @@ layer_norm_backward = exercise(
 
     # dweight is a mean over the rows. Every row adds its part to the loss. | Sum.
     dweight = (dy * x_hat).mean(0)
+    # or
+    dweight, dbias = (dy * x_hat).mean(0), dy.mean(0)
 
     # dweight is summed over the first axis only. | Sum over all axes but the last.
     dweight = (dy * x_hat).sum(0)
@@ -263,114 +256,6 @@ layer_norm_backward = exercise(
     dweight = (dy * x_hat).sum(tuple(range(dy.dim() - 1)))
     """,
 )
-
-
-# ---- Inputs that tell gradients apart
-_UNIT = "the standard deviations of your rows are (nearly) 1, so that {}. Take rows of another scale."
-_NOTHING = "{} is (nearly) 0 in your rows, with h = dy * weight: there is nothing to miss."
-_EQUAL = "your gains are (nearly) equal, and one number for the whole row may be before the means as well as in them."
-_FLAT = "beside eps = 1e-5 your rows are (nearly) constant: x_hat is 0, and the term with it. Take numbers that differ."
-_NARROW = "in wide rows one missing term is a small part of dx (about 1 / sqrt(D)). Take fewer features."
-_FORMULAS = {  # how the message calls a wrong formula: its lines, why an input may not show it
-    "without the mean term": ("dx = rstd * (h - x_hat * along)", _NOTHING.format("mean(h)")),
-    "without the variance term": (
-        "dx = rstd * (h - mean_h)",
-        _NOTHING.format("mean(h * x_hat)"),
-    ),
-    "without the gain": ("h = dy", "your gains are (nearly) 1, so that dy * weight is dy."),
-    "with the gain in front of the means": (
-        "h = dy\ndx = weight * rstd * (h - mean_h - x_hat * along)",
-        _EQUAL,
-    ),
-    "with x - mean for x_hat in one place": (
-        "along = (h * (x - mean)).mean(-1, keepdim=True)",
-        _UNIT.format("x - mean is x_hat"),
-    ),
-    "without the factor rstd": ("dx = h - mean_h - x_hat * along", _UNIT.format("rstd is 1")),
-}
-_WRONG = {what: instead(_backward, lines) for what, (lines, _) in _FORMULAS.items()}
-_OFF = 0.2  # how far off a formula must be: normal numbers pass a tenth by luck, in 4 of 10 draws of (4, 8)
-
-
-def _hiding():
-    """Return inputs under which one of the wrong formulas passes, with the cause."""
-    x, dy, weight = 3 * draw(211, 4, 5), draw(212, 4, 5), draw(213, 5)
-    unit, ones = F.layer_norm(x, (5,)), torch.ones(5, dtype=torch.float64)
-    inputs = [
-        dict(x=x, weight=ones, dy=2 * unit),  # the loss (y**2).sum() on a new layer
-        dict(x=x, weight=ones, dy=torch.ones_like(x)),  # y.sum() on a new layer
-        dict(x=x, weight=ones, dy=dy),
-        dict(x=x, weight=5 * ones, dy=dy),
-        dict(x=unit, weight=weight, dy=draw(214, 4, 5)),
-        dict(x=3 * draw(215, 1, 900), weight=draw(216, 900), dy=draw(217, 1, 900)),
-    ]
-    causes = [cause for _, cause in _FORMULAS.values()][:5] + [_NARROW]
-    return [Misconception(*pair) for pair in zip(causes, inputs, strict=True)]
-
-
-def _tensors(answer):
-    """Return x, weight and dy of an answer, in float64, or refuse it."""
-    if not isinstance(answer, dict) or answer.keys() != {"x", "weight", "dy"}:
-        keys = isinstance(answer, dict) and f"the keys {', '.join(map(str, answer))}"
-        reject(
-            f"check.revealing takes dict(x=..., weight=..., dy=...), not {keys or kind_of(answer)}."
-        )
-    for name, item in answer.items():
-        if not isinstance(item, torch.Tensor) or not item.is_floating_point():
-            kind = "three dots" if item is ... else kind_of(item)
-            reject(
-                f"{name} is {kind}, expected a float32 or float64 tensor (of numbers like 1.0, not 1)."
-            )
-        if not (item.abs() <= 1e6).all():
-            reject(f"{name} holds nan, inf or a number beyond a million.")
-    x, weight, dy = (answer[name].detach().double() for name in ("x", "weight", "dy"))
-    if x.dim() != 2 or dy.shape != x.shape or weight.shape != x.shape[-1:]:
-        shapes = ", ".join(
-            f"{name} {tuple(answer[name].shape)}" for name in ("x", "weight", "dy")
-        )
-        reject(f"The shapes are {shapes}, expected x and dy (B, D) and weight (D,).")
-    if not 3 <= x.shape[1] or not 1 <= x.numel() <= 1000:
-        reject(
-            f"x is {tuple(x.shape)}, expected at least three features and at most 1000 numbers."
-        )
-    return x, weight, dy
-
-
-def revealing(answer):
-    """Check inputs dict(x, weight, dy) under which six wrong gradients differ from the right one (lesson 7)."""
-    announce(_hiding())
-    refuse_dots(answer, "revealing")
-    x, weight, dy = _tensors(answer)
-    mean, rstd = _stats(x, 1e-5)
-    right = _backward(dy, x, mean, rstd, weight)[0]
-    size, rounding = right.norm(), 1e-6 * (rstd * dy * weight).norm()
-    gaps = {
-        w: (wrong(dy, x, mean, rstd, weight)[0] - right).norm() for w, wrong in _WRONG.items()
-    }
-    # rounding alone is left where the right dx is 0 as well
-    missed = [what for what, gap in gaps.items() if gap < _OFF * size or gap <= rounding]
-    if missed:
-        hidden = gaps[missed[0]] > 1e-3 * size and 1 / x.shape[1] < _OFF**2
-        cause = _NARROW if hidden else _FORMULAS[missed[0]][1]
-        if ((x - mean) * rstd).abs().max() < 0.1:
-            cause = _FLAT
-        caught = f"{len(gaps) - len(missed)} of {len(gaps)}"
-        reject(
-            f"{caught} wrong formulas are clearly off, not the one {missed[0]}.",
-            f"Probable cause: {cause}",
-        )
-    if (
-        x.shape[1] == 4
-        and (weight == numbers(3, 1, 2, -1)).all()
-        and (dy == numbers(0, 7, 2, 3)).any(0).all()
-    ):
-        reject(
-            "These are the gains and the dy of the cells above.", "Choose numbers of your own."
-        )
-    closest = (min(gaps.values()) / size).item()
-    accept(
-        f"Right: all {len(gaps)} wrong formulas are clearly off. The closest misses dx by {closest:.0%}."
-    )
 
 
 # ---- The autograd.Function
@@ -469,6 +354,9 @@ layer_norm_function = exercise(
 
     # backward returns three gradients, and forward took four inputs. | For eps, which needs none, return None.
     return layer_norm_backward(dy, x, mean, rstd, weight)
+
+    # the bias gets no gradient: backward returns None for it. | Return dbias in its place.
+    return *layer_norm_backward(dy, x, mean, rstd, weight)[:2], None, None
 
     # backward returns one value (dx alone, or a list), or nothing: is its `return` missing? It returns one for each input of forward. | dx, dweight, dbias, None.
     return layer_norm_backward(dy, x, mean, rstd, weight)[0]
