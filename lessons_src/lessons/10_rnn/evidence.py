@@ -1,5 +1,7 @@
 """What lesson 10 says of many runs."""
 
+import math
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -63,6 +65,17 @@ def rnn_sweep(seed, rate=0.1, split=0, epochs=6, hidden=32):
     return ends | {"ahead": ends["layer_norm"] - ends["none"]}
 
 
+@record(
+    seeds=range(20, 28),
+    shows={"none_validation": ".0f %", "layer_norm_validation": ".0f %", "ahead": ".0f points"},
+    tolerance=8,  # at this rate a run can go astray, and rounding decides when
+    split=[0, 1, 2],
+)
+def rnn_between(seed, split=0):
+    """The runs of rnn_sweep at a rate of 5, between the last two of its rates."""
+    return rnn_sweep(seed, rate=5.0, split=split)
+
+
 TOSSES = torch.cartesian_prod(*[torch.tensor([-1.0, 1.0])] * 5)[:, :, None]  # (32, T, 1)
 
 
@@ -99,3 +112,31 @@ def rnn_tosses(seed, rate=0.03, steps=150):
             for key, x in {"whole": rows, "toss_by_toss": shown}.items():
                 right[key] += ((net(x)[:, t] > 0) == (rows[:, t + 1] > 0)).sum().item()
     return right
+
+
+@record(
+    seeds=range(8),
+    shows={"power": ".1f"},
+    tolerance=0.05,
+    norms=[True, False],
+    inputs=[0.1, 1.0, 4.0],
+    z_bias=[0.0, 2.0, 4.0],
+)
+def gru_gradient(seed, norms=True, inputs=1.0, z_bias=0.0, H=32, T=100):
+    """log10 of what arrives of a gradient T steps back in an untrained GRU cell, over 8 sequences,
+    with LayerNorm on each part and without norms."""
+    g = torch.Generator().manual_seed(seed)
+    draw = lambda *shape: torch.randn(*shape, dtype=torch.float64, generator=g)
+    cell = with_fast_norms(LayerNormGRUCell(10, H)).double()
+    cell = cell if norms else without_norms(cell)
+    with torch.no_grad():
+        for U in cell.weight_hh.split(H):
+            U.copy_(torch.linalg.qr(draw(H, H))[0])
+        cell.weight_ih.copy_(draw(3 * H, 10) / math.sqrt(10))
+        cell.gates_ih.bias[H:] += z_bias  # the rows of r, then those of z
+    upstream, h_0 = draw(8, H), (0.5 * draw(8, H)).requires_grad_()
+    h = h_0
+    for part in cell.from_input(inputs * draw(T, 8, 10)):
+        h = cell.step(part, h)
+    (arrived,) = torch.autograd.grad((h * upstream).sum(), h_0)
+    return {"power": (arrived.norm(dim=1) / upstream.norm(dim=1)).mean().log10().item()}

@@ -89,7 +89,6 @@ ANSWERS = {
     "divided_by": {
         "right": {
             "whole numbers": {
-                "post_one": 3,
                 "post_all": 729,
                 "pre_stream": 49,
                 "pre_all": 7,

@@ -94,16 +94,11 @@ pre_ln = exercise(
 
 divided_by = quiz(
     tolerance=0.006,
-    post_one=(
-        3,
-        {
-            8
-            ** 0.5: "That is the root of what was added. The rows were there before: the sum has 1 + 8."
-        },
-    ),
     post_all=(
         729,
         {
+            512: "That leaves out the rows that were there before. The first sum has 1 + 8, and so has each after it.",
+            3: "That is the first norm. There are six, one after the other.",
             6561: "That is eight norms. How many branches are there?",
             18: "That adds six times 3. Each norm divides what the norm before it has left.",
         },

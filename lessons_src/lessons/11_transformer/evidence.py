@@ -331,6 +331,101 @@ def causes(
 
 
 @record(
+    seeds=range(4),
+    shows={"loss": ".2f nats", "start": ".0f nats"},
+    tolerance={"loss": 0.2, "start": 1},
+    place=[None, "pre", "post"],
+    rate=[0.003, 0.01],
+)
+def nowhere(seed, place=None, rate=0.003, steps=150, layers=LAYERS):
+    """GPT-2's factor on the branches of a model from Xavier's start, with norms in two places and
+    with no norm at all: the validation loss before training (start), and after it."""
+    gpt = CharGPT(layers=layers, norm=nn.LayerNorm, place=place)
+    with torch.no_grad():
+        for block in gpt.blocks:
+            block.attend.out.weight /= math.sqrt(2 * layers)
+            block.mlp[2].weight /= math.sqrt(2 * layers)
+    return {"start": validation(gpt), "loss": trained(gpt, seed, rate, steps)[-1]}
+
+
+class Returned(nn.Module):
+    """A branch f whose result is changed before it is added. how: one of PARTS.
+
+    fixed: the common row that is taken away whatever the batch is, (C,), or None."""
+
+    def __init__(self, f, how):
+        super().__init__()
+        self.f, self.how, self.fixed = f, how, None
+
+    def forward(self, x):
+        y = self.f(x)  # (B, T, C)
+        self.mean = y.detach().mean((0, 1))  # (C,)
+        if self.fixed is not None:
+            return y - self.fixed
+        own = y - y.mean((0, 1))
+        ratio = (y.detach().square().mean() / own.detach().square().mean()).sqrt()
+        if self.how == "own part":
+            return own
+        if self.how == "own part, as large as the branch":
+            return own * ratio
+        if self.how == "branch, as small as its own part":
+            return y / ratio
+        return y
+
+
+PARTS = [
+    "nothing",
+    "own part",
+    "own part, as large as the branch",
+    "branch, as small as its own part",
+    "without the first common part",
+]
+
+
+@record(
+    seeds=range(4),
+    shows={"loss": ".2f nats", "frozen": ".2f nats", "early": ".2g"},
+    tolerance={"loss": 0.3, "frozen": 0.3, "early": 0.1},
+    change=PARTS,
+)
+def own_part(seed, change="nothing", rate=0.003, steps=150, layers=LAYERS):
+    """Controls for what taking away the common part does to Post-LN: it also makes the branches
+    smaller, and it takes means over later letters.
+
+    without the first common part: the mean row of each branch before training, on a thousand
+    words, is taken away as a constant. frozen: the loss where each branch's mean row, on a
+    thousand words after training, is a constant, so that no letter knows a later one; of "own
+    part", and of the others the loss itself. early: what differs between tokens after the last
+    block, before training and after 1, 2, 5 and 10 steps."""
+    gpt = placed("post", "Xavier", layers)
+    for block in gpt.blocks:
+        block.branches = nn.ModuleList(Returned(f, change) for f in block.branches)
+    parts = [branch for block in gpt.blocks for branch in block.branches]
+
+    @torch.no_grad()
+    def freeze():
+        gpt(corpus()[0][:1000])
+        for part in parts:
+            part.fixed = part.mean
+
+    if change == "without the first common part":
+        freeze()
+    early, g = [unlike(gpt)[-1]], torch.Generator().manual_seed(1_000_000 + seed)
+    optimizer = torch.optim.Adam(gpt.parameters(), lr=rate, betas=(0.9, 0.98), fused=True)
+    for step in range(1, steps + 1):
+        x, y = batch(g)
+        optimizer.zero_grad()
+        nats(gpt(x), y).backward()
+        optimizer.step()
+        if step in (1, 2, 5, 10):
+            early.append(unlike(gpt)[-1])
+    loss = validation(gpt)
+    if change == "own part":
+        freeze()
+    return {"loss": loss, "frozen": validation(gpt), "early": early}
+
+
+@record(
     seeds=range(100, 104),
     shows={"validation": ".2f nats"},
     tolerance=0.1,

@@ -23,13 +23,13 @@ show("norm after the sum:       loss after 150 steps", losses[3, :, -1], digits=
 show("norm before the function: loss after 150 steps", losses[2, :, -1], digits=2)
 
 # %% [markdown]
-# Somebody who knows only how often each letter occurs has a loss of 2.94. In three of these four runs the first model has learned no more than that, and no error was raised. What holds it back?
+# The *loss* says how badly new words are foreseen, and somebody who knows only how often each letter occurs has 2.94. In three of these four runs the first model has learned no more than that, and no error was raised. What holds it back?
 #
-# *About 59 min, in two sittings of 32 and 27.* **You'll be able to**
+# *About 56 min, in two sittings of 31 and 25.* **You'll be able to**
 # - build a Transformer block, as Pre-LN and as Post-LN;
 # - say why a deep Post-LN stack can stall, with numbers;
 # - name what helps, and GPT-2's factor on its branches;
-# - say which stack needs a final norm, and count the norms of known models.
+# - say which stack needs a final norm, and what can take the place of all norms in a small net.
 #
 # **You need** lessons [4](04_affine_and_module.ipynb) (the module), [5](05_softmax.ipynb) (softmax) and [8](08_geometry.ipynb) (RMSNorm).
 #
@@ -90,7 +90,7 @@ show("Post-LN", ln(x + f(x)).detach(), digits=2)
 
 
 # %% tags=["exercise"] id="ex-11-1"
-# Exercise 11.1 · ●●○○○ · 3 min
+# Exercise 11.1 · ●●○○○ · 2 min
 def pre_ln(x, attend, mlp, norm1, norm2):
     """A whole Pre-LN block: attention, then MLP, each with its norm and its skip.
 
@@ -129,18 +129,17 @@ check.pre_ln(pre_ln)
 # In **Post-LN** the norm divides this by $\sqrt 4 = 2$. What was added is the same for all, but what *distinguishes* two tokens has been halved, and the next norm starts from mean square 1 again. In **Pre-LN** no norm stands on the stream, except for a final one after the last block. What does each do over many branches, whose rows have nothing to do with each other?
 
 # %% tags=["exercise"] id="ex-11-2"
-# Exercise 11.2 · ●●○○○ · 4 min
+# Exercise 11.2 · ●●○○○ · 3 min
 # The rows have mean square 1, and each of 6 branches adds a row of mean square 8, the same
 # to every token. By what is the difference between two tokens divided?
 # Copy this line and replace the dots by numbers:
-# divided_by = dict(post_one=..., post_all=..., pre_stream=..., pre_all=..., post_small=...)
-# post_one    Post-LN: by the first norm (above: 2)
-# post_all    Post-LN: by all six
+# divided_by = dict(post_all=..., pre_stream=..., pre_all=..., post_small=...)
+# post_all    Post-LN: by all six norms (by the first one above: 2)
 # pre_stream  Pre-LN: the mean square of the stream after the six branches
 # pre_all     Pre-LN: by the final norm, the only one on the stream
 # post_small  as post_all, where each branch adds only 0.21 (two decimals)
 ### BEGIN SOLUTION
-divided_by = dict(post_one=3, post_all=729, pre_stream=49, pre_all=7, post_small=1.77)
+divided_by = dict(post_all=729, pre_stream=49, pre_all=7, post_small=1.77)
 ### END SOLUTION
 
 # %% tags=["check"]
@@ -153,7 +152,7 @@ check.divided_by(divided_by)
 #
 # </details>
 #
-# **In Post-LN the divisions of all norms multiply. In Pre-LN the stream is divided once, at the end.** Noci et al. ([2022](https://arxiv.org/abs/2206.03126)) call it *rank collapse* when tokens become alike.
+# **In Post-LN the divisions of all norms multiply. In Pre-LN the stream is divided once, at the end.** When tokens become alike, one speaks of *rank collapse* (Dong et al., [2021](https://arxiv.org/abs/2103.03404); for norms in both places Noci et al., [2022](https://arxiv.org/abs/2206.03126)).
 #
 # <details><summary>When this holds</summary>
 #
@@ -318,7 +317,7 @@ show(
 )
 
 # %% [markdown]
-# So at 2.94 a net looks at no letter, and below 2.47 it knows more than pairs. Now train a GPT with its norms in each place:
+# So at 2.94 a net looks at no letter, and below 2.47 it knows more than pairs. Now train a GPT with its norms in each place (a run takes up to half a minute):
 
 
 # %% tags=["export"]
@@ -360,11 +359,11 @@ learn_words("pre")
 learn_words("post")  # yours: place, layers, rate, seed
 
 # %% [markdown]
-# Pre-LN comes down to the bigram table, and Post-LN stays at the letter frequencies. Is it this one draw of the weights? Try a seed of your own.
+# Pre-LN comes down to the bigram table, and Post-LN stays at the letter frequencies. **Find out:** is it this draw of the weights (another `seed`), the number of `layers`, or the `rate`? Guess first, then change one at a time.
 #
-# <details><summary>How sure is that?</summary>
+# <details><summary>What there is to find</summary>
 #
-# With PyTorch's norms after 100 steps: Pre-LN {atlas[pre, Xavier, 0.003].curve[1]:range}, Post-LN {atlas[post, Xavier, 0.003].curve[1]:each}, a number for each of eight seeds. {atlas:again}
+# No seed helps: after 100 steps eight others are at {atlas[post, Xavier, 0.003].curve[1]:each}, and Pre-LN is at {atlas[pre, Xavier, 0.003].curve[1]:range}. Six layers learn ({transformer_gpt[0].validation[5]:range} after 150 steps), and twelve do, more slowly, at a rate of 0.001 ({atlas[post, Xavier, 0.001].loss:range}). {transformer_gpt:again} {atlas:again}
 #
 # </details>
 #
@@ -387,23 +386,18 @@ import math
 import torch
 from torch import nn
 
-from fromscratch.transformer import CharGPT, batch, learn_words, training, validation
+from fromscratch.transformer import CharGPT, batch, learn_words
 from lessonkit import check, evidence, plot, show
 
 losses = evidence.load("transformer_gpt")["validation"]  # (20, 4, 6)
 
 # %% [markdown]
-# **Recall 11.1:** a recurrent net has the hidden state `h` of shape (B, H) = (16, 32). LayerNorm normalizes it inside the loop. How many means does it take in one step?
-# - [ ] 1 :: One mean for the whole batch would mix the samples. Each row has its own.
-# - [x] 16 :: One for each sample of the batch, over its 32 features.
-# - [ ] 32 :: That is one for each feature, as BatchNorm takes them over the batch.
-#
-# **Recall 11.2:** at gain 1, bias 0 and $\epsilon = 0$, which rows come out of RMSNorm as they come out of LayerNorm?
+# **Recall 11.1:** at gain 1, bias 0 and $\epsilon = 0$, which rows come out of RMSNorm as they come out of LayerNorm?
 # - [x] rows with mean 0 :: RMSNorm leaves out only the centering. Where the mean is 0 there is nothing to center, and the mean square is the variance.
 # - [ ] rows with variance 1 :: With a mean of 5 their mean square is 26, so RMSNorm divides by 5.1 and leaves the mean in.
 # - [ ] none :: There is one kind of row for which centering changes nothing.
 #
-# On paper, norms can make all tokens alike. Does it happen in our net, and is it why Post-LN stalls? Others found other causes, and put the norm in other places:
+# On paper, norms can make all tokens alike. Does it happen in our net, and is it why Post-LN stalls? First look around, because others put the norm in other places:
 #
 # | place | half a block | used by |
 # |---|---|---|
@@ -411,12 +405,12 @@ losses = evidence.load("transformer_gpt")["validation"]  # (20, 4, 6)
 # | `post` | $\mathrm{LN}(x + f(x))$ | Transformer, BERT |
 # | `peri` | $x + \mathrm{LN}(f(\mathrm{LN}(x)))$ | Gemma 2 and 3 |
 # | `output` | $x + \mathrm{LN}(f(x))$ | OLMo 2 |
-# | `keel` | $\mathrm{LN}(n\,x + f(\mathrm{LN}(x)))$, $n$ branches | [Keel, 2026](https://arxiv.org/abs/2601.19895) |
+# | `keel` | $\mathrm{LN}(n\,x + f(\mathrm{LN}(x)))$, in a net with $n$ branches | [Keel, 2026](https://arxiv.org/abs/2601.19895) |
 #
-# All five were trained as you trained two, from Xavier's weights and from GPT-2's (a standard deviation of 0.02, and a factor that you will find in [11.7](#11.7-A-factor-for-each-branch)), at four learning rates, with eight seeds each. `look` shows the eight runs of one choice. **Choose, guess the loss, and look.**
+# All five were trained as you trained two, with eight seeds each: from Xavier's weights and from GPT-2's (a standard deviation of 0.02, and a factor that you will find in [11.7](#11.7-A-factor-for-each-branch)), at four learning rates. `look` draws the eight runs of one choice: at the left how much of the stream differs between tokens, after each block; at the right the size of each block's gradient.
 
 
-# %% tags=["export", "hide-input"]
+# %% tags=["export", "behind"]
 # Five places for the norms of a block.
 class Placed(nn.Module):
     """A block of CharGPT with its two norms in another place: "pre", "post", "peri", "output",
@@ -456,7 +450,7 @@ class Placed(nn.Module):
         return x
 
 
-# %% tags=["export", "hide-input"]
+# %% tags=["export", "behind"]
 # Starts a model with its norms in a place.
 def start_as(gpt, start):
     """Draw initial weights anew with a standard deviation of 0.02: those that start names."""
@@ -498,14 +492,10 @@ def look(place="post", start="Xavier", rate=0.003):
             raise ValueError(f"{name} is {value!r}, expected one of {CHOICES[name]}.")
     at = tuple(CHOICES[name].index(value) for name, value in chosen.items())
     here = {key: values[at] for key, values in atlas.items()}
-    print(f"loss {here['loss'].min():.2f} to {here['loss'].max():.2f}", end="; ")
-    nudged = here["amplification"]
-    print(f"amplification {nudged.min():.0f} to {nudged.max():.0f}", end="; ")
-    print(f"largest number over its row's size: {here['peak'].max():.1f}")
+    print(f"loss {here['loss'].min():.2f} to {here['loss'].max():.2f}")
     parts = (
         ("differs between tokens", range(13), {"start": "unlike_start", "end": "unlike"}),
         ("gradient before the first step", range(1, 13), {"start": "gradient_start"}),
-        ("loss gained without this block", range(1, 13), {"end": "without"}),
     )
 
     def draw(axes):
@@ -516,121 +506,97 @@ def look(place="post", start="Xavier", rate=0.003):
                 if len(curves) == 2:
                     where = (0.04, 0.16 if when == "start" else 0.05)
                     ax.text(*where, when, color=color, transform=ax.transAxes)
-            if name != "loss gained without this block":
-                low, high = (math.log10(edge) for edge in ax.dataLim.intervaly)
-                ax.set(yscale="log", ylim=(10 ** math.floor(low), 10 ** math.ceil(high)))
+            low, high = (math.log10(edge) for edge in ax.dataLim.intervaly)
+            ax.set(yscale="log", ylim=(10 ** math.floor(low), 10 ** math.ceil(high)))
             ax.set_title(name, fontsize=11, loc="left")
             ax.set_xlabel("block")
 
     plot.figure(
         draw,
-        ncols=3,
-        size=(9.6, 2.8),
+        ncols=2,
+        size=(8.6, 2.8),
         title=f"Eight runs of {place} from {start}'s start, rate {rate}",
         caption="A line is a run: gray before training, blue after 150 steps. Left, as a share "
         f"of the stream; {evidence.note('atlas')}.",
-        alt="Three panels over the blocks, from the smallest to the largest number of runs: "
+        alt="Two panels over the blocks, from the smallest to the largest number of runs: "
         + "; ".join(
             f"{key} {here[key].min():.2g} to {here[key].max():.2g}"
-            for key in ("unlike_start", "unlike", "gradient_start", "without")
+            for key in ("unlike_start", "unlike", "gradient_start")
         ),
     )
 
 
 # %%
-look(place="post", start="Xavier", rate=0.003)  # yours: see the choices above
+look("post", start="Xavier", rate=0.003)  # yours; or "GPT-2"; 0.001, 0.003, 0.01, 0.03
 
 # %% [markdown]
-# *Amplification* says how far the end of the stream moves, as a share of itself, when each weight is moved a little up or down, over the size of that little (Liu et al., 2020). **Find out:**
-# 1. Which places learn at every rate, whatever the start?
-# 2. Which choice ends lowest of all?
-# 3. Where Post-LN stalls: is it there before the first step to be seen?
+# **Find out:** which choice of place, start and rate ends lowest? And where Post-LN stalls, is it to be seen before the first step? Write a guess for each, then look at three or four choices.
 #
 # <details><summary>What there is to find, once you have looked</summary>
 #
-# 1. In these runs all but Post-LN come below 2.9, `output` from GPT-2's start at 0.001 only just ({atlas[output, GPT-2, 0.001].loss:range}). Post-LN from Xavier's start ends at {atlas[post, Xavier, 0.001].loss:range} at 0.001, and at {atlas[post, Xavier, 0.01].loss:range} at 0.01.
-# 2. Post-LN and Keel, from GPT-2's start: {atlas[post, GPT-2, 0.003].loss:range} and {atlas[keel, GPT-2, 0.003].loss:range} at 0.003, {atlas[post, GPT-2, 0.01].loss:range} and {atlas[keel, GPT-2, 0.01].loss:range} at 0.01. Pre-LN's best is {atlas[pre, Xavier, 0.003].loss:range}, from Xavier's start at 0.003. Each at its best of the eight settings, so the lead is small; but a Post-LN that trains does not end behind (Takase et al., 2022, and Keel say so for large models).
-# 3. Partly. From Xavier's start its tokens differ less before the first step ({atlas[post, Xavier, 0.003].unlike_start[12]:range} of the stream after the last block, in Pre-LN {atlas[pre, Xavier, 0.003].unlike_start[12]:range}), and the last block's gradient is larger ({atlas[post, Xavier, 0.003].gradient_start[11]:range}, in Pre-LN {atlas[pre, Xavier, 0.003].gradient_start[11]:range}), as Xiong et al. (2020) derive. But GPT-2's start at 0.03 stalls, too, and shows neither.
+# Lowest are Post-LN and Keel from GPT-2's start: {atlas[post, GPT-2, 0.003].loss:range} and {atlas[keel, GPT-2, 0.003].loss:range} at 0.003. Pre-LN's best is {atlas[pre, Xavier, 0.003].loss:range}, from Xavier's start at 0.003, so the lead is small. (Takase et al., 2022, and Keel see such a lead in large models.) A Post-LN that learns does not always lead: from Xavier's start at 0.001 it ends at {atlas[post, Xavier, 0.001].loss:range}, Pre-LN at {atlas[pre, Xavier, 0.001].loss:range}. All places but Post-LN come below 2.9 at every rate from both starts.
 #
-# {atlas:again} `evidence.show("atlas", "loss", rate=0.003)` draws every run.
+# Before the first step one sees a part of it: after the last block {atlas[post, Xavier, 0.003].unlike_start[12]:range} of the stream differs between tokens, in Pre-LN {atlas[pre, Xavier, 0.003].unlike_start[12]:range}. After 1, 2, 5 and 10 steps of training it is {own_part[nothing].early[1]:mean}, {own_part[nothing].early[2]:mean}, {own_part[nothing].early[3]:mean} and {own_part[nothing].early[4]:mean} (means of four runs). So the net makes its tokens alike while it takes its first steps.
+#
+# {atlas:again} {own_part:again}
 #
 # </details>
 #
-# ## 11.6 Five causes, five interventions
+# ## 11.6 Cause or symptom
 #
-# A cause that a paper names is worth what its intervention shows: take it away, and see whether the patient gets well; bring it in, and see whether a healthy net falls ill. The patient is Post-LN from Xavier's start at 0.003. Pre-LN is the control.
-#
-# **Predict 11.2:** take away what each branch adds to all tokens alike, and add instead a fixed row that is the same for all, of mean square 0.3, 1 or 3 (think of [11.3](#11.3-What-becomes-of-a-difference)). What happens to the loss?
-# - [ ] it gets worse with the size of the row, in both stacks alike :: In Pre-LN nobody divides on the way. Only the final norm does, once.
-# - [x] it gets worse with the size of the row in Post-LN, and hardly in Pre-LN :: In Post-LN the divisions of 24 norms multiply. In Pre-LN there is one.
-# - [ ] nothing in either: a fixed row tells nothing, and nothing is lost :: Nothing is lost by adding it. It is lost by the division that follows.
+# Where Post-LN stalls, next to nothing differs between tokens at the end. That may be the cause, or one more symptom. So take it away, and see whether the patient gets well; bring it in, and see whether a healthy net falls ill. The patient is Post-LN from Xavier's start at 0.003, the control is Pre-LN. Two interventions:
+# - **own part**: from what a branch returns, its mean over all tokens of the batch is subtracted, so that nothing is added to all alike;
+# - **common row**: the own part, and a fixed row that is the same for all tokens, of mean square 0.3, 1 or 3.
 
 # %% tags=["hide-input"]
-# tried: the eight recorded runs of a change.
+# tried: the recorded runs of a change.
 changed = evidence.load("causes")["loss"]  # (stacks, changes, seeds)
+alone = evidence.load("own_part")["loss"]  # (changes, seeds), of Post-LN
 CHANGES = [
     *("nothing", "warm-up", "slow last blocks", "slow first blocks", "memory of 10 steps"),
     *("memory cleared", "own part", "common row 0.3", "common row 1", "common row 3"),
     *("wide skips", "scaled branches", "quiet deep norms"),
 ]
+CONTROLS = ["own part, as large as the branch", "branch, as small as its own part"]
 
 
 def tried(*changes):
     """Print the losses of Post-LN and Pre-LN with each change, after 150 steps."""
     for change in changes:
-        if change not in CHANGES:
-            raise ValueError(f"{change!r} was not tried. Expected one of {CHANGES}.")
-        post, pre = changed[:, CHANGES.index(change)]  # (seeds,) each
-        print(f"{change:18}  Post-LN {post.min():.2f} to {post.max():.2f}", end=", ")
-        print(f"Pre-LN {pre.min():.2f} to {pre.max():.2f}")
+        if change in CONTROLS:
+            runs = {"Post-LN": alone[2 + CONTROLS.index(change)]}
+        elif change in CHANGES:
+            runs = dict(
+                zip(("Post-LN", "Pre-LN"), changed[:, CHANGES.index(change)], strict=True)
+            )
+        else:
+            raise ValueError(f"{change!r} was not tried. Expected one of {CHANGES + CONTROLS}.")
+        losses = (f"{name} {run.min():.2f} to {run.max():.2f}" for name, run in runs.items())
+        print(f"{change:34}", ", ".join(losses))
 
 
 # %%
 tried("nothing", "own part", "common row 0.3", "common row 1", "common row 3")
 
 # %% [markdown]
-# So tokens that are made alike are enough to hold a Post-LN stack back, and taking the common part away is enough to heal this one.
+# The larger the row, the less Post-LN learns, and Pre-LN hardly notices. Without the common part Post-LN is healed.
 #
-# **Find out:** you need not believe the record. Choose a place, a size that it does not have and a seed, write down a loss, and run.
-
-
-# %% tags=["hide-input"]
-# with_row: trains with a row for each branch.
-def with_row(place, size, seed=0):
-    """Train with each branch's own part and a fixed row of mean square size; print the loss."""
-    torch.manual_seed(seed)
-    gpt = placed(place)
-    for block in gpt.blocks:
-        block.own, block.common = True, torch.randn(2, 32) * size**0.5  # a row for each branch
-    for _ in training(gpt, steps=150, seed=seed):
-        pass
-    print(f"{place}, a common row of mean square {size}: loss {validation(gpt):.2f}")
-
-
-# %% tags=["nbval-ignore-output"]
-with_row("post", size=2.0)  # yours
-
-# %% [markdown]
-# Others blame something else, and for each of them the record holds an intervention. Guess which of these heal Post-LN, then run the cell. (The memory is Adam's, and the table says what was done.)
+# **Predict 11.2:** but a branch without its common part is also *smaller*, and it may be the size that heals. Which run could refute that it is the common part?
+# - [ ] Post-LN with the whole branch, made as small as its own part :: If that heals too, there are two cures. It does not say what the first one does.
+# - [x] Post-LN with the own part alone, made as large as the whole branch was :: Only the common part is missing, and the size is as before. If the net stalls now, it was the size.
+# - [ ] Pre-LN with the own part alone :: That is the control for harm. Pre-LN does not stall, so nothing can be healed there.
 
 # %%
-tried("warm-up", "slow last blocks", "slow first blocks", "memory of 10 steps")
-tried("memory cleared", "wide skips", "scaled branches", "quiet deep norms")
+tried("nothing", "own part, as large as the branch", "branch, as small as its own part")
 
-# %% [markdown] tags=["no-slide"]
-# | who, and what they say | intervention | here |
-# |---|---|---|
-# | [Xiong et al., 2020](https://arxiv.org/abs/2002.04745): the last blocks' gradients are too large at first, so warm up | warm-up; a tenth of the rate for the last half of the blocks, or for the first | Warm-up helps every run. Slow last blocks help some, and so do slow first ones, in most runs less: where is not all that matters. |
-# | [Liu et al., 2020](https://arxiv.org/abs/2004.08249): a small change of the weights is amplified; not the gradients, and not Adam's memory | wider skips (*Admin*); Adam with a memory of 10 steps, or cleared at step 40 | Wide skips help every run, a short memory little, a cleared one few or none. But amplification is large without the common part, which learns ({causes[post, own part].amplification:range}), and small with a common row of 3, which learns less ({causes[post, common row 3].amplification:range .1f}). |
-# | [Noci et al., 2022](https://arxiv.org/abs/2206.03126): tokens become alike | the own part alone; a common row | Confirmed in both directions, at this rate. |
-# | [The Curse of Depth, 2025](https://arxiv.org/abs/2502.05795): in Pre-LN the deep blocks do little; let their norms return less | block $k$'s norms times $1/\sqrt k$ | In Pre-LN one of the last four blocks is worth {causes[pre, nothing].deep:range}, so that is so. The cure does not make it worth more in 12 blocks and 150 steps ({causes[pre, quiet deep norms].deep:range}). |
-# | [Keel, 2026](https://arxiv.org/abs/2601.19895): the gradient fades along the skips, so widen them by $n$ | `keel` in the atlas | It learns at all four rates from both starts. At the start the gradient fades little here: in eight runs the first block's was {causes[post, nothing].first_to_last:median} of the last one's in the median. |
+# %% [markdown]
+# At its full size the own part still learns, if less well, so it was not the size alone. But the last line shows a second cure: small branches heal as well, although they keep all that is common. So tokens that are made alike are enough to hold a Post-LN stack back, and there is more than one way out. Warm-up and wider skips are others ([Deeper](#What-others-blame)).
 #
-# **Take the cause away, bring it in, and watch a control.** This is not the only cure: what makes branches small or skips wide keeps tokens apart as well. And it is not the only illness: from GPT-2's start tokens stay unlike, and still Post-LN stalls at 0.03. All of this was seen in 12 blocks of 32 features that read letters for 150 steps.
+# **Take the cause away, bring it in, and watch a control.**
 #
 # <details><summary>When this holds</summary>
 #
-# The interventions are at 0.003. Wide skips change nothing in Pre-LN, quiet deep norms nothing in Post-LN. {causes:again} From GPT-2's start Post-LN ended at {atlas[post, GPT-2, 0.03].loss:range} at 0.03, in {atlas[post, GPT-2, 0.03]:n} runs.
+# At 0.003, in 12 blocks of 32 features that read letters for 150 steps; from GPT-2's start Post-LN stalls at 0.03 although its tokens stay unlike ({atlas[post, GPT-2, 0.03].loss:range} in {atlas[post, GPT-2, 0.03]:n} runs). The mean over the batch knows later letters, so a net with its own part alone reads ahead, as the tagger of [lesson 10](10_rnn.ipynb#10.1-Hunt-the-leak) did. That is not what heals it: with these means of a thousand words as constants its loss is {own_part[own part].frozen:range}. To subtract as constants the common rows that are there *before* training heals nothing ({own_part[without the first common part].loss:range}). {causes:again} {own_part:again}
 #
 # </details>
 #
@@ -676,19 +642,21 @@ check.scale_branches(scale_branches)
 learn_words("post", start=scale_branches)  # yours: layers, rate, start
 
 # %% [markdown]
-# It does: after 100 steps Post-LN is where Pre-LN was. **Find out:** without `start`, which number of layers, and which rate, does it learn with? Guess one of each, and try them.
+# It does: after 100 steps Post-LN is where Pre-LN was. **Find out:** how far does the factor carry? Guess, and try the rate 0.01; then `None` in the place of `"post"`, which is a net without any norm, with your factor and without it.
 #
 # <details><summary>What there is to find</summary>
 #
-# Without your factor, six layers learn at 0.003 ({transformer_gpt[0].validation[5]:range} after 150 steps), and twelve learn more slowly at 0.001 ({atlas[post, Xavier, 0.001].loss:range}). {transformer_gpt:again} {atlas:again}
+# At 0.01 Post-LN stalls again. The net without any norm learns at both rates, but not without the factor: after 100 steps at 0.003 its loss is {transformer_gpt[5].validation[3]:range}. {transformer_gpt:again}
 #
 # </details>
 #
-# **Fewer branches, smaller branches, smaller steps: each of them can help Post-LN.**
+# If you expected a net of twelve blocks to need a norm, look again: with your factor it comes as low without one. So in this net LayerNorm does nothing that first weights cannot do. (Fixup, [Zhang et al., 2019](https://arxiv.org/abs/1901.09321), trains deep nets in this way.) What the norm on the branch buys is that the start matters little: Pre-LN learns with the factor and without it, where the net without norms is lost.
+#
+# **Fewer branches, smaller branches, smaller steps: each of them can help Post-LN. With small branches this net needs no norm at all.**
 #
 # <details><summary>When this holds</summary>
 #
-# In this small net. With GPT-2's factor alone, Post-LN ended at {causes[post, scaled branches].loss:range} at 0.003, and Pre-LN at {causes[pre, scaled branches].loss:range}. {causes:again} [Deeper](#The-rate,-and-warm-up) has more rates.
+# In this small net, after 150 steps. With the factor, at 0.003: no norm {nowhere[None, 0.003].loss:range}, Pre-LN {nowhere[pre, 0.003].loss:range}, Post-LN {nowhere[post, 0.003].loss:range}; at 0.01: no norm {nowhere[None, 0.01].loss:range}, Pre-LN {nowhere[pre, 0.01].loss:range}, Post-LN {nowhere[post, 0.01].loss:range}. Without factor and norm, at 0.003: {transformer_gpt[5].validation[5]:range}. {nowhere:again} {transformer_gpt:again} [Deeper](#The-rate,-and-warm-up) has more rates.
 #
 # </details>
 #
@@ -727,29 +695,15 @@ for layers in (4, 16, 64):
 #
 # </details>
 #
-# ## 11.9 Who puts it where
-#
-# | model | place | norm | norms |
-# |---|---|---|---|
-# | Transformer (2017) | Post-LN | LayerNorm | encoder 6 · 2, decoder 6 · 3: 30 |
-# | BERT base, 12 layers | Post-LN | LayerNorm | 2 a layer, and one on the embeddings: 25 without the head |
-# | GPT-2 small, 12 blocks | Pre-LN | LayerNorm | 2 a block, and one after the last block: 25 |
-# | Llama 7B, 32 blocks | Pre-LN | RMSNorm | 2 a block, and one after the last block |
-#
-# **Predict 11.3:** many programs call the two norms of a Llama block `input_layernorm` and `post_attention_layernorm`. How many norms has Llama 7B, and is the second one Post-LN?
-# - [ ] 65, and yes :: The number is right. But the name says only that it comes after the *attention*: it is on the branch, before the MLP.
-# - [x] 65, and no :: 2 · 32 + 1. The second norm comes after the *attention*, but on the branch, before the MLP: Pre-LN.
-# - [ ] 64, and no :: The norm after the last block is missing in that count.
-#
 # ## Take-away
 #
 # - Where the norm stands, in two lines: [What you have now](#What-you-have-now).
 # - A deep Post-LN stack can stall: where branches add the same to all tokens, each norm divides the rest.
-# - A Post-LN that trains does not end behind. From GPT-2's start it ended as low as any place that we tried.
-# - Fewer branches, smaller branches, smaller steps can help. GPT-2 divides the last weights of each of $n$ branches by $\sqrt n$.
+# - From GPT-2's start Post-LN ended as low as any place that we tried.
+# - Fewer branches, smaller branches, smaller steps can help. GPT-2 divides the last weights of each of $n$ branches by $\sqrt n$, and with that our net learned without any norm.
 # - Pre-LN's stream grows, so a final norm comes before the output layer.
 #
-# ## Deeper (optional, 14 min)
+# ## Deeper (optional, 16 min)
 #
 # ### The rate, and warm-up
 #
@@ -778,7 +732,13 @@ plot.lines(
 )
 
 # %% [markdown]
-# At 0.001 Post-LN learns, warm-up or not. At 0.003 warm-up decides.
+# At 0.001 Post-LN learns, warm-up or not. At 0.003 warm-up helps, in one of four runs little ({transformer_gpt[4].validation[5]:each}). {transformer_gpt:again}
+#
+# ### What others blame
+#
+# Xiong et al. ([2020](https://arxiv.org/abs/2002.04745)): the last blocks' gradients are too large at first, so warm up. In the stall of [section 11.6](#11.6-Cause-or-symptom) warm-up helps every run ({causes[post, warm-up].loss:range}). A tenth of the rate for the last half of the blocks helps some runs ({causes[post, slow last blocks].loss:range}), but so does a tenth for the first half ({causes[post, slow first blocks].loss:range}): where is not all that matters.
+#
+# Liu et al. ([2020](https://arxiv.org/abs/2004.08249)): a small change of the weights moves the output too much; neither the gradients nor Adam's memory is to blame. Wider skips (*Admin*) help every run ({causes[post, wide skips].loss:range}), a memory of 10 steps little ({causes[post, memory of 10 steps].loss:range}), a cleared one few or none ({causes[post, memory cleared].loss:range}). {causes:again}
 #
 # ### A final norm where it is due
 #
@@ -814,7 +774,14 @@ check.encoder(encoder)
 #
 # ### Clinic: two norms in a row
 #
-# The patient is `nn.Transformer`, PyTorch's model of 2017: Post-LN, six encoder and six decoder layers. By the [table](#11.9-Who-puts-it-where) it should have 30 norms.
+# | model | place | norm | norms |
+# |---|---|---|---|
+# | Transformer (2017) | Post-LN | LayerNorm | encoder 6 · 2, decoder 6 · 3: 30 |
+# | BERT base, 12 layers | Post-LN | LayerNorm | 2 a layer, and one on the embeddings: 25 without the head |
+# | GPT-2 small, 12 blocks | Pre-LN | LayerNorm | 2 a block, and one after the last block: 25 |
+# | Llama 7B, 32 blocks | Pre-LN | RMSNorm | 2 a block, and one after the last block: 65. The second is called `post_attention_layernorm`, and is on the branch, before the MLP |
+#
+# The patient is `nn.Transformer`, PyTorch's model of 2017: Post-LN, six encoder and six decoder layers. By the first row it should have 30 norms.
 
 # %%
 patient = nn.Transformer(8, 2, dim_feedforward=16, dropout=0.0, batch_first=True)
