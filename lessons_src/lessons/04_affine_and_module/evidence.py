@@ -12,11 +12,7 @@ from lessonkit.evidence import record
 def _loaded(split, epochs, rate):
     """Train a net of OldNorm, load it into LayerNorms in two ways, and return what came of it, as the records say."""
     digits = data.digits_split(split)
-    net, x_train, x_test = (
-        _make_net(OldNorm),
-        digits.x_train.double(),
-        digits.x_test.double(),
-    )
+    net, x_train, x_test = (_make_net(OldNorm), digits.x_train.double(), digits.x_test.double())
     optimizer = torch.optim.SGD(net.parameters(), lr=rate, momentum=0.9)
     for _ in range(epochs):
         for rows in torch.randperm(len(x_train)).split(64):

@@ -438,7 +438,7 @@ checkpoint = old_net.state_dict()
 #
 # 1. Gain and bias are `nn.Parameter`s, **made in `__init__`**.
 # 2. They are **called `weight` and `bias`**.
-# 3. What is not wanted is **registered as `None`**, so that its name is kept for a Parameter. Press Tab behind `self.register_`.
+# 3. What is not wanted is **registered as `None`**, so that its name is kept for a Parameter. Press Tab behind `nn.Module.register_`.
 # 4. You **define `forward` and call the layer**. *Hooks*, functions that PyTorch runs at each call, are skipped by `layer.forward(x)`.
 #
 # Two places are yours, one in the loop and one in `forward`.

@@ -330,7 +330,7 @@ row = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64).log()  # (D,)
 p = safe_softmax(row)  # (D,)
 J = torch.diag(p) - torch.outer(p, p)  # (D, D)
 show("64 J", 64 * J, digits=0)
-show("by autograd", 64 * torch.func.jacrev(safe_softmax)(row), digits=0)
+show("by autograd", 64 * torch.autograd.functional.jacobian(safe_softmax, row), digits=0)
 
 # %% [markdown]
 # Move all entries of $x$ by the same small step, and no share moves: this is the shift again.
