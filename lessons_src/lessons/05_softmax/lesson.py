@@ -396,7 +396,7 @@ heal()
 #
 # <details><summary>What there is to find</summary>
 #
-# With `fill=-1e9` the nan is gone, and so is the alarm: four equal scores give four shares of 1/4, and the output is the mean of the padding. With `zeroed=True` the output is 0 and the gradient is still nan, because 0 · nan is nan. With both all looks well. But at a factor of 1e9 the only token of the second sentence has a score below −1e9, and its padding takes all the weight; at −1e9 that score is positive, and nobody would notice. Much code fills in the lowest number of the type, `torch.finfo(torch.float32).min`. No finite score is below it, so that with the zeros it heals at every factor. But where two such masks are added, the sum is −∞ again.
+# With `fill=-1e9` the nan is gone, and so is the alarm: four equal scores give four shares of 1/4, and the output is the mean of the padding. With `zeroed=True` the output is 0 and the gradient is still nan, because 0 · nan is nan. With both all looks well. But at a factor of 1e9 the only token of the second sentence has a score below −1e9, and its padding takes all the weight; at −1e9 that score is positive, and nobody would notice. Much code fills in the lowest number of the type, `torch.finfo(torch.float32).min`. No finite score is below it, so that with the zeros it heals at every factor that leaves the scores finite. But where two such masks are added, the sum is −∞ again.
 #
 # </details>
 #
