@@ -15,6 +15,7 @@ _HOME = {
     "OldNorm": "affine_and_module",
     "layer_norm": "affine_and_module",
     "normalize_over": "affine_and_module",
+    "safe_softmax": "softmax",
     "BatchNorm1d": "batchnorm",
     "channel_stats": "batchnorm",
     "LayerNormFunction": "backward",

@@ -11,7 +11,7 @@ import torch
 
 # The colleague's layer and net: do not look.
 class OldNorm(nn.Module):
-    """Section 4.7 asks what it does."""
+    """Section 4.5 asks what it does."""
 
     def __init__(self, D):
         super().__init__()

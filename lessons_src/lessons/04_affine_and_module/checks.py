@@ -115,6 +115,14 @@ def _over_in_steps(x, sizes, eps=1e-5):
     return x_hat
 
 
+def _one_by_one(z, axes, eps):
+    """Return z normalized over its axes one after another, as a misconception below does."""
+    for axis in axes:
+        c = z - z.mean(axis, keepdim=True)
+        z = c / torch.sqrt((c * c).mean(axis, keepdim=True) + eps)
+    return z
+
+
 # What goes wrong where rows are normalized, in the lines of _in_steps and of _over_in_steps alike.
 _NORMALIZING = """
     # the variance divides by D - 1. LayerNorm divides by D. | Write x.var(axes, correction=0), or (c * c).mean(axes).
@@ -122,6 +130,9 @@ _NORMALIZING = """
 
     # eps is added to the deviation. It belongs to the variance, under the root. | torch.sqrt(var + eps).
     deviation = torch.sqrt(var) + eps
+
+    # eps is the least that the variance may be. It is added to the variance, also to a large one. | torch.sqrt(var + eps).
+    deviation = torch.sqrt(var.clamp(min=eps))
 
     # brackets are missing: eps is added to the quotient, not to the variance.
     x_hat = c / torch.sqrt(var) + eps
@@ -135,6 +146,9 @@ _NORMALIZING = """
     # the squares are summed. The variance is their mean.
     var = (c * c).sum(axes, keepdim=True)
 
+    # the squares are summed over all axes, and divided by the size of one. Divide by how many numbers are normalized together. | (c * c).mean(axes, keepdim=True).
+    var = (c * c).sum(axes, keepdim=True) / z.shape[-1]
+
     # your answer multiplies by the deviation. | Divide by torch.sqrt, or multiply by torch.rsqrt.
     x_hat = c * deviation
 
@@ -143,6 +157,9 @@ _NORMALIZING = """
 
     # SIZES holds sizes, not axis numbers. | The axes are tuple(range(-len(SIZES), 0)).
     axes = sizes
+
+    # the axes are normalized one after another. They are normalized together, with one mean and one variance. | mean() takes a tuple of axes.
+    x_hat = _one_by_one(z, axes, eps)
 
     # one axis is normalized, number -len(SIZES). | From there to the last, all are: tuple(range(-k, 0)).
     axes = -len(sizes)
@@ -371,6 +388,9 @@ layer_norm = exercise(
 
     # the variance is computed as E[x²] - E[x]², which cancels when the mean is large. | Subtract the mean first.
     var = (z * z).mean(axes, keepdim=True) - mean * mean
+
+    # a tensor is changed in place, by *= or mul_ perhaps. torch.func.vmap allows it only where all that goes in is mapped as well. | Write y = y * weight.
+    y = x_hat if weight is None else x_hat.mul_(weight)
 
     # float64 is narrowed to float32, by x.float() perhaps. | Only half precision is widened: torch.promote_types(x.dtype, torch.float32) keeps the wider of the two.
     z = x.float()

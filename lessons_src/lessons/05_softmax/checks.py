@@ -5,6 +5,7 @@ import math
 import torch
 from torch.nn import functional as F
 
+from fromscratch.softmax import safe_softmax as _safe_softmax
 from lessonkit.check.declare import Probe, draw, exercise, numbers, quiz
 
 INF = math.inf
@@ -18,8 +19,8 @@ def _softmax(x):
     return e / total
 
 
-softmax = exercise(
-    _softmax,
+safe_softmax = exercise(
+    _safe_softmax,
     [
         # 1e-12: an eps in the sum shows
         ("the row 1, 2, 3", numbers(1, 2, 3), {"tolerance": 1e-12}),
@@ -42,13 +43,20 @@ softmax = exercise(
         Probe(
             "the row 0, -60",
             lambda answer: {"1e26 times the second share": 1e26 * answer(numbers(0, -60))[1]},
-        )
+        ),
+        Probe(
+            "the row 0, -60, -inf",
+            lambda answer: {
+                "1e40 times the third share": 1e40 * answer(numbers(0, -60, -INF))[2]
+            },
+        ),
     ],
     takes={"x": "... D"},
     values=("ordinary", "offset", "small", "outlier", "constant"),
     by_hand=("softmax", "log_softmax", "softmin"),
     tried="one to five axes, two number types, entries from -300,000 to 10,000, a mask, gradients",
-    wrong="""
+    wrong={
+        _softmax: """
     # exp overflows: in float32 e^89 is already inf, and inf/inf is nan (far below 0 it is 0/0). | Subtract the row's largest entry first.
     shifted = x
 
@@ -105,18 +113,20 @@ softmax = exercise(
 
     # an eps in the sum. There is nothing to protect: once the largest is subtracted, the sum is at least 1.
     total = e.sum(-1, keepdim=True) + 1e-8
-    """,
+
+    # there is a limit below, and an entry under it gets a share that is too large. Without a limit the smallest shares round to 0 by themselves.
+    shifted = (x - largest).clamp(min=-80)
+    """
+    },
 )
 
 _POSITIVE = "Softmax is never negative."
-_POWER = "Doubling x squares every e^x: the shares e^x / sum are powers of what they were, and the largest grows."
 _SIGN = "x - mean turns its sign; the deviation is never negative, so it stays. The output is -LN(x)."
 _LATER = "softmax has turned the factor into other shares before LN sees it. With three or more entries they are no multiple of the old ones, not even shifted."
 _PLACES = "The largest entry of x is the smallest of -x: their shares trade places."
 _BETTER = "That is true, but it can be said better: only the sign of each entry turns."
 shift_and_scale = quiz(
     {
-        "softmax(2 * x)": ("changed", {"same": _POWER, "negated": _POSITIVE}),
         "softmax(-x)": ("changed", {"same": _PLACES, "negated": _POSITIVE}),
         "LN(-x)": ("negated", {"same": _SIGN, "changed": _BETTER}),
         "LN(softmax(2 * x))": ("changed", dict.fromkeys(("same", "negated"), _LATER)),
@@ -155,8 +165,11 @@ def _pool(x, query, keep):
 
 
 _EMPTY = torch.tensor([[1, 1, 1, 0], [0, 0, 0, 0], [1, 0, 0, 0]]).bool()
+# the last sentence tells a number at the padding from padding that is taken out later: there it lies beside the tokens
 _FAR = numbers(
-    [[-19000, -19001], [-19000, -19000.5], [0.5, 1]], [[400, 401], [400, 399], [-200, 300]]
+    [[-19000, -19001], [-19000, -19000.5], [0.5, 1]],
+    [[400, 401], [400, 399], [-200, 300]],
+    [[-19000, -19001], [-19000, -19000.5], [-19000, -19002]],
 )
 mended_pool = exercise(
     _pool,
@@ -173,7 +186,7 @@ mended_pool = exercise(
         "tokens with scores near -38000 and 800, and padding",
         _FAR,
         numbers([1], [1]),
-        torch.tensor([[True, True, False]] * 2),
+        torch.tensor([[True, True, False]] * 3),
         {"tolerance": 1e-7},
     ),
     (
@@ -190,7 +203,7 @@ mended_pool = exercise(
     values=("ordinary", "small", "constant"),
     fixed=("keep",),
     gradient=1,
-    tried="a batch of one, equal sizes, scores from -38000 to 800, padding, empty samples, two dtypes, gradients",
+    tried="a batch of one, equal sizes, scores from -1e10 to 800, padding, empty samples, two dtypes, gradients",
     wrong="""
     # exp of the scores as they are overflows above, and is 0 far below. | Subtract the largest score of a sentence's tokens first, or take softmax.
     shares = plain.exp().masked_fill(hidden, 0.0)
@@ -210,6 +223,9 @@ mended_pool = exercise(
     # or
     scores = plain
     weights = shares.masked_fill(hidden, 0.0) / (shares.masked_fill(hidden, 0.0).sum(1, keepdim=True) + 1e-9)
+    # or
+    shares = F.softmax(plain, dim=1)
+    weights = shares.masked_fill(hidden, 0.0) / shares.masked_fill(hidden, 0.0).sum(1, keepdim=True).clamp(min=1e-9)
 
     # the number that you fill in at the padding, 0 perhaps, is not far below all scores, so the padding takes its share. | Fill in -inf before the softmax.
     scores = plain.masked_fill(hidden, 0.0)

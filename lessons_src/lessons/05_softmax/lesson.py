@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 # Not found? Open this notebook in the course's folder (make lab), or pip install the course.
-from lessonkit import check, explore, plot, show
+from lessonkit import check, explore, show
 from lessonkit.mine import normalize  # lesson 3
 
 
@@ -37,9 +37,9 @@ for step in range(3):
     optimizer.step()
 
 # %% [markdown]
-# The layer is to learn, and after one step it is lost: every weight is nan. Yet the first loss is an ordinary number, because it leaves the third sentence out, which is empty: all of it is padding. PyTorch's own attention module does this by default ([pytorch#41508](https://github.com/pytorch/pytorch/issues/41508)).
+# The layer is to learn, and after one step it is lost: every number in `W` is nan. Yet the first loss is an ordinary number, because it leaves the third sentence out, which is empty: all of it is padding. PyTorch's own attention module does this by default ([pytorch#41508](https://github.com/pytorch/pytorch/issues/41508)).
 #
-# *About 57 min, in two sittings of 28 and 29.* **You'll be able to**
+# *About 58 min, in two sittings of 28 and 30.* **You'll be able to**
 # - write a softmax that large entries do not break;
 # - say what a shift, a factor and a change of sign do to both layers;
 # - find softmax's derivatives on paper;
@@ -60,7 +60,7 @@ explore.sphere(x=(1.2, -0.4, 0.3), show=["softmax"], camera=(180, 55))
 #
 # <details><summary>What there is to find</summary>
 #
-# Neither moves the blue dot, as long as $x$ stays on its side of the line. A stretch moves the black one: a wider row brings it closer to a corner. [Section 5.2](#5.2-A-softmax-that-survives) and [section 5.3](#5.3-What-each-of-them-cannot-see) say why.
+# Neither moves the blue dot, as long as $x$ stays on its side of the line. A stretch moves the black one: a wider row brings it closer to a corner, as long as one entry is the largest. [Section 5.2](#5.2-A-softmax-that-survives) and [section 5.3](#5.3-What-each-of-them-cannot-see) say why.
 #
 # </details>
 #
@@ -71,10 +71,10 @@ x = torch.tensor([1.0, 2.0, 5.0]).log()  # (D,) = (3,)
 e = x.exp()  # (D,)
 p, y = e / e.sum(), normalize(x)  # (D,) each
 for name, numbers in {"x": x, "exp(x)": e, "softmax": p, "LayerNorm": y}.items():
-    print(f"{name:9}", *(f"{v:6.3f}" for v in numbers), f"  sum {numbers.sum():.3f}")
+    print(f"{name:9}", *(f"{v:6.3f}" for v in numbers))
 
 # %% [markdown]
-# The exponentials sum to 8, so softmax gives the **shares** 1/8, 2/8 and 5/8.
+# The exponentials have the sum 8, so softmax gives the **shares** 1/8, 2/8 and 5/8.
 #
 # Attention multiplies the values of tokens by shares and adds up. Somebody puts LayerNorm in the place of softmax.
 #
@@ -87,7 +87,7 @@ for name, numbers in {"x": x, "exp(x)": e, "softmax": p, "LayerNorm": y}.items()
 value = torch.tensor([4.0, 8.0, 0.0])  # (T,) = (3,)
 for name, weights in {"softmax": p, "LayerNorm": y}.items():
     before, after = (weights * value).sum(), (weights * (value + 10)).sum()  # () each
-    print(f"{name:9} before {before:6.3f}  after {after:6.3f}")
+    print(f"{name:9} {before:6.3f}, then {after:6.3f}; the weights sum to {weights.sum():.3f}")
 
 # %% [markdown]
 # **Shares sum to 1, LayerNorm's outputs sum to 0.**
@@ -127,36 +127,36 @@ show("as the formula says", row.exp() / row.exp().sum())
 # %% tags=["hide-input"]
 # Prints the shares of each row, after something was subtracted.
 def shares(*rows, minus):
-    """Print softmax of rows of one length, by its formula, after `minus` was subtracted."""
-    x = torch.tensor(rows)  # (B, D) float32
-    subtracted = {
-        "nothing": torch.zeros(()),
-        "mean": x.mean(-1, keepdim=True),
-        "smallest": x.amin(-1, keepdim=True),
-        "largest": x.amax(-1, keepdim=True),
-        "largest of all": x.max(),
-    }
-    e = torch.exp(x - subtracted[minus])  # (B, D)
-    for row, its in zip(rows, e / e.sum(-1, keepdim=True), strict=True):
-        print(f"{row} less its {minus}: shares", *(f"{v:.3f}" for v in its))
+    """Print softmax of rows, by its formula, after `minus` was subtracted."""
+    for row in rows:
+        x = torch.tensor(row, dtype=torch.float32)  # (D,)
+        subtracted = {
+            "nothing": 0.0,
+            "mean": x.mean(),
+            "smallest": x.min(),
+            "largest": x.max(),
+            "largest of all": max(map(max, rows)),
+        }
+        e = torch.exp(x - subtracted[minus])  # (D,)
+        print(f"{row} less its {minus}: shares", *(f"{v:.3f}" for v in e / e.sum()))
 
 
 # %%
 shares([0.0, 50.0, 100.0], [1.0, 2.0, 3.0], minus="mean")
 
 # %% [markdown]
-# **Find out:** which of the five is safe, whatever the rows? Write your guess down. Then break the other four: each with rows of your own that it turns into nan.
+# **Find out:** which of the five is safe for all rows of finite numbers? Write your guess down. Then break the other four: each with rows of your own that it turns into nan.
 #
 # <details><summary>What there is to find</summary>
 #
-# `"nothing"` breaks at an entry of 89, and at rows far below 0. `"smallest"` breaks where the largest entry lies 89 above the smallest, `"mean"` where it lies 89 above the mean, as in 0, 0, 0, 200. `"largest of all"` never overflows, but a second row that lies 200 below it becomes 0/0. With its own largest entry no row breaks: its largest exponent is 0.
+# `"nothing"` breaks at an entry of 89, and at rows far below 0. `"smallest"` breaks where the largest entry lies 89 above the smallest, `"mean"` where it lies 89 above the mean, as in 0, 0, 0, 200. (A little below 89 the sum of several can be infinite, and all shares come out as 0.) `"largest of all"` never overflows, but a second row that lies 200 below it becomes 0/0. With its own largest entry no row of finite numbers breaks: its largest exponent is 0.
 #
 # </details>
 
 
-# %% tags=["exercise"] id="ex-5-1"
+# %% tags=["exercise", "export"] id="ex-5-1"
 # Exercise 5.1 · ●●○○○ · 4 min
-def softmax(x):
+def safe_softmax(x):
     """Softmax over the last axis, for entries of any size.
 
     Example: the row log(1), log(2), log(5) gives 1/8, 2/8, 5/8; with 1,000 added, the same.
@@ -171,12 +171,12 @@ def softmax(x):
 
 
 # %% tags=["check"]
-check.softmax(softmax)
+check.safe_softmax(safe_softmax)
 
 # %% [markdown]
 # <details><summary>What it is tried on</summary>
 #
-# An entry of $-\infty$ gets the share 0 (no row is all $-\infty$). Shares are as exact around 1,000 as around 0, and gradients flow.
+# An entry of $-\infty$ gets the share 0. Shares are as exact around 1,000 as around 0, and gradients flow.
 #
 # </details>
 #
@@ -192,7 +192,7 @@ check.softmax(softmax)
 #
 # <details><summary>When this holds</summary>
 #
-# For rows with a finite largest entry, in float32 and float64. In float16 the *sum* can overflow: of 70,000 zeros it is infinite, and all shares come out as 0.
+# For rows of finite numbers in float32 and float64; an entry of $-\infty$ beside them gets the share 0. In float16 the *sum* can overflow: of 70,000 zeros it is infinite, and all shares come out as 0.
 #
 # </details>
 
@@ -207,12 +207,9 @@ check.softmax(softmax)
 # "negated" (every entry changes its sign), or "changed" (something else, for most rows of
 # three or more entries). In the last one, the inner layer comes first.
 # Example: "softmax(x + 3)": "same". Copy these lines and replace the dots:
-# shift_and_scale = {
-#     "softmax(2 * x)": ..., "softmax(-x)": ..., "LN(-x)": ..., "LN(softmax(2 * x))": ...,
-# }
+# shift_and_scale = {"softmax(-x)": ..., "LN(-x)": ..., "LN(softmax(2 * x))": ...}
 ### BEGIN SOLUTION
 shift_and_scale = {
-    "softmax(2 * x)": "changed",
     "softmax(-x)": "changed",
     "LN(-x)": "negated",
     "LN(softmax(2 * x))": "changed",
@@ -233,11 +230,12 @@ check.shift_and_scale(shift_and_scale)
 
 # %%
 row = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64).log()  # (D,)
-changes = {"x": row, "x + 3": row + 3, "2 * x": 2 * row, "-x": -row}
+changes = {"x": row, "x + 3": row + 3, "-x": -row, "2 * x": 2 * row}
+changes |= {"x / 100": row / 100, "100 * x": 100 * row}
 for name, changed in changes.items():
-    shares, hat = F.softmax(changed, -1), normalize(changed, eps=0.0)  # (D,) each
-    numbers = [f"{v:6.3f}" for v in (*shares, *hat)]
-    print(f"{name:6} softmax", *numbers[:3], "  LN", *numbers[3:])
+    p, y = safe_softmax(changed), normalize(changed, eps=0.0)  # (D,) each
+    numbers = [f"{v:6.3f}" for v in (*p, *y)]
+    print(f"{name:7} softmax", *numbers[:3], "  LN", *numbers[3:])
 
 # %% [markdown]
 # Doubling $x$ squares the exponentials: 1, 4 and 25 of 30. In LayerNorm it doubles $x - \mu$ and $\sigma$, and their ratio stays.
@@ -246,112 +244,11 @@ for name, changed in changes.items():
 #
 # <details><summary>When this holds</summary>
 #
-# LayerNorm before gain and bias, of rows whose entries are not all equal. The shift and the sign hold at any $\epsilon$, the factor at $\epsilon = 0$ only: at $\epsilon > 0$ LayerNorm hardly sees the factor where the variance is far above $\epsilon$, and the figure below shows where it does. LN(−x) = −LN(x), because $\sigma$ is never negative: LayerNorm is *odd*.
+# LayerNorm before gain and bias, of rows whose entries are not all equal. The shift and the sign hold at any $\epsilon$, the factor at $\epsilon = 0$ only: at $\epsilon > 0$ LayerNorm hardly sees the factor where the variance is far above $\epsilon$. LN(−x) = −LN(x), because $\sigma$ is never negative: LayerNorm is *odd*.
 #
 # </details>
 #
-# In $\text{softmax}(x/\tau)$ the number $\tau > 0$ is called the **temperature**. The factor is $a = 1/\tau$. At a high temperature, on the left of the figure, all shares are nearly equal; at a low one the largest entry takes nearly all.
-
-# %% tags=["hide-input"]
-# Draws both layers over the factor a.
-row = torch.tensor([1.0, 2.0, 3.5, 4.0], dtype=torch.float64)  # (D,)
-a = torch.logspace(-4, 2, 121, dtype=torch.float64)[:, None]  # (121, 1)
-shades = {
-    "share of": ["#C7A9B4", "#A37486", "#7A3350", "#550022"],  # softmax's color, light to dark
-    "normalized": ["#A6CBE2", "#66A6CE", "#2F86BC", "#005A8E"],  # LayerNorm's
-}
-curves = {
-    "softmax(a x)": ("share of", F.softmax(a * row, -1)),
-    "LayerNorm(a x), eps = 1e-5": ("normalized", normalize(a * row)),
-}  # (121, D) each
-lines, tones = {}, {}
-for title, (word, values) in curves.items():
-    names = [f"{word} {v:g}" for v in row.tolist()]
-    lines[title] = (a[:, 0], dict(zip(names, values.T, strict=True)))
-    tones |= dict(zip(names, shades[word], strict=True))
-plot.panels(
-    lines,
-    title="A factor takes softmax from equal shares to one winner; LayerNorm ignores it, down "
-    "to where eps takes over",
-    x="factor a = 1/τ",
-    y=["share", "normalized entry"],
-    xlog=True,
-    colors=tones,
-    caption="One row, 1, 2, 3.5, 4, multiplied by a. Softmax: four shares of 1/4 on the left, "
-    "one share of 1 on the right. LayerNorm: constant where the standard deviation of the "
-    "row, 1.19 a, is far above the root of eps, 0.003.",
-    alt="Two panels of lines over a factor from 0.0001 to 100, on a logarithmic axis. Left: "
-    "four softmax shares start together at one quarter and part around a = 1; one ends at 1, "
-    "the others at 0. Right: four lines for LayerNorm between -1.4 and 1.2, flat above "
-    "a = 0.03, which shrink toward 0 below it.",
-)
-
-# %% [markdown]
-# ## 5.4 A triangle and a circle
-#
-# Where do all the outputs lie? Three shares that sum to 1 fill a **triangle**. LayerNorm's outputs sum to 0, which is a plane, and at $\epsilon = 0$ their squares sum to 3, which is a sphere. Plane and sphere meet in a **circle**.
-
-# %% tags=["hide-input"]
-# Draws both layers, seen along (1, 1, 1).
-across = torch.tensor([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]], dtype=torch.float64)  # (2, 3)
-across = across / across.norm(dim=-1, keepdim=True)  # two unit vectors in the plane of sum 0
-turn = torch.linspace(0, 2 * math.pi, 181, dtype=torch.float64)  # (181,)
-steps = torch.logspace(-4, 3, 300, dtype=torch.float64)[:, None]  # (300, 1) the factor
-
-
-def seen(points):
-    """What an eye far out on (1, 1, 1) sees of points: (..., 3) to two rows of coordinates."""
-    return (points @ across.T).movedim(-1, 0).tolist()
-
-
-def draw(ax):
-    corners = torch.eye(3, dtype=torch.float64)  # (3, 3)
-    ax.plot(*(math.sqrt(3) * v for v in (turn.cos(), turn.sin())), color="#7FB8D9", lw=1.5)
-    ax.fill(*seen(corners), facecolor="#F1E8EB", edgecolor="#B58A99", lw=1.5)
-    for degrees in (10, 70, 130, 190, 250, 310):
-        angle = torch.tensor(math.radians(degrees), dtype=torch.float64)
-        way = angle.cos() * across[0] + angle.sin() * across[1]  # (3,) a row of mean 0
-        for outputs, color in (
-            (normalize(steps * way), plot.COLORS["LayerNorm"]),
-            (F.softmax(steps * way, -1), plot.COLORS["softmax"]),
-        ):
-            across_, up = seen(outputs)
-            ax.plot(across_, up, color=color)
-            ax.plot(across_[-1], up[-1], "o", color=color)
-    for name, point in zip(("(1, 0, 0)", "(0, 1, 0)", "(0, 0, 1)"), corners, strict=True):
-        at = [1.28 * v for v in seen(point)]
-        ax.text(*at, name, ha="center", va="center", fontsize=12.5, color="#550022")
-    for at, name, shape in (
-        ((1.35, 1.4), "LayerNorm", "circle"),
-        ((-1.4, -0.9), "softmax", "triangle"),
-    ):
-        ax.text(*at, f"{name}:\na {shape}", color=plot.COLORS[name], fontweight="bold")
-    ax.set(xlim=(-2.4, 2.4), ylim=(-1.85, 1.85), aspect="equal")
-    ax.set_axis_off()
-
-
-plot.figure(
-    draw,
-    size=(6.2, 4.3),
-    title="As a row grows, softmax runs to a corner of its triangle, LayerNorm to its circle",
-    caption="Seen along (1, 1, 1), as in section 5.1. Six rows of three entries, multiplied by "
-    "a factor from 0.0001 to 1000; eps = 1e-5, before gain and bias (at eps = 0 LayerNorm has "
-    "no spokes, only their ends). All paths start in the middle, and a dot is where one ends.",
-    alt="A circle of radius 1.73 around a small triangle with equal sides, both around one "
-    "middle. Six straight spokes run from the middle to the circle. Six curves run from the "
-    "middle to the corners of the triangle, two to each corner.",
-)
-
-# %% [markdown]
-# Both layers lose the shift: the triangle is an area, of two dimensions. LayerNorm loses the factor as well: the circle is a curve, of one.
-#
-# **From D entries softmax keeps D − 1 dimensions, LayerNorm D − 2.**
-#
-# <details><summary>When this holds</summary>
-#
-# For LayerNorm at $\epsilon = 0$, before gain and bias, with $D \ge 3$. With $\epsilon > 0$ the factor is not lost entirely, the outputs fill the inside of the circle, and it keeps $D - 1$.
-#
-# </details>
+# In $\text{softmax}(x/\tau)$ the number $\tau > 0$ is called the **temperature**. At a high one, 100, all shares are nearly equal; at a low one, 1/100, the largest entry takes nearly all.
 
 # %% [markdown]
 # ## What you have now
@@ -370,10 +267,11 @@ plot.figure(
 # *Sitting two:* softmax's derivatives on paper, and a cure for the empty sentence.
 
 # %% [markdown]
-# ## 5.5 The same numbers in the derivatives
+# ## 5.4 The same numbers in the derivatives
 
 # %% tags=["way-back"]
 # Back in a new kernel? Run this cell alone, then go on.
+# In the old kernel run it, too: there W is nan.
 import math
 
 import torch
@@ -381,7 +279,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from lessonkit import check, show
-from lessonkit.mine import normalize
+from lessonkit.mine import normalize, safe_softmax
 
 g = torch.Generator().manual_seed(58)
 tokens = torch.randn(3, 4, 5, generator=g)  # (B, T, 5)
@@ -394,11 +292,6 @@ query = (torch.randn(6, 1, generator=g) / 4).requires_grad_()  # (C, 1)
 # - [ ] 160 :: That is the number of rows. Each row has its own mean, but means are computed and not learned.
 # - [x] 64 :: 32 gains and 32 biases, which all rows share.
 # - [ ] 10,240 :: That would be a gain and a bias for each number of the batch. They belong to features, so that the batch may have any size.
-#
-# **Recall 5.2:** a row of ten different numbers is normalized at $\epsilon = 0$. What do the squares of the results sum to?
-# - [ ] 1 :: That is their mean square, the variance of the normalized row.
-# - [ ] 9 :: That is what comes out if the variance divides by $D - 1$. LayerNorm divides by $D$.
-# - [x] 10 :: Their mean square is 1, and there are ten of them: $D$.
 #
 # If input $j$ is moved a little, how fast does output $i$ move? The matrix of all these derivatives, a row for each output, is called the **Jacobian** $J$.
 #
@@ -434,10 +327,10 @@ check.softmax_on_paper(softmax_on_paper)
 
 # %%
 row = torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64).log()  # (D,)
-p = F.softmax(row, -1)  # (D,)
+p = safe_softmax(row)  # (D,)
 J = torch.diag(p) - torch.outer(p, p)  # (D, D)
 show("64 J", 64 * J, digits=0)
-show("by autograd", 64 * torch.func.jacrev(lambda v: F.softmax(v, -1))(row), digits=0)
+show("by autograd", 64 * torch.autograd.functional.jacobian(safe_softmax, row), digits=0)
 
 # %% [markdown]
 # Move all entries of $x$ by the same small step, and no share moves: this is the shift again.
@@ -447,9 +340,9 @@ show("by autograd", 64 * torch.func.jacrev(lambda v: F.softmax(v, -1))(row), dig
 # A direction in which no output moves, here (1, 1, 1), is called a **null direction** ([Deeper](#How-many-directions) counts them).
 
 # %% [markdown]
-# ## 5.6 Clinic: the empty sentence
+# ## 5.5 Clinic: the empty sentence
 #
-# Back to `attention_pool`: scores, weights, output, loss.
+# Back to `attention_pool`: scores, weights, output, loss. The softmax is now yours. It works along the last axis, so `.mT` turns the scores before, and the weights back.
 #
 # **Predict 5.2:** in which step does the first nan appear?
 # - [ ] the scores :: $-\infty$ is no nan: in the second sentence it does what it should, $e^{-\infty} = 0$.
@@ -459,15 +352,15 @@ show("by autograd", 64 * torch.func.jacrev(lambda v: F.softmax(v, -1))(row), dig
 # %%
 x = (tokens @ W).detach().requires_grad_()  # (B, T, C)
 scores = (x @ query).masked_fill(~keep[..., None], -math.inf)  # (B, T, 1)
-weights = F.softmax(scores, dim=1)  # (B, T, 1)
+weights = safe_softmax(scores.mT).mT  # (B, T, 1)
 pooled = (weights * x).sum(1)  # (B, C)
 (dx,) = torch.autograd.grad(pooled[:2].square().mean(), x)  # (B, T, C)
 show("scores, a row for each sentence", scores[..., 0], digits=1)
 show("weights", weights[..., 0], digits=1)
-show("nan in the gradient of its tokens", dx.isnan().any(-1).any(-1))
+show("nan in the gradient of the tokens", dx.isnan().any(-1).any(-1))
 
 # %% [markdown]
-# The loss leaves the third sentence out, so the gradient that arrives at its output is 0. A token's gradient is its weight times what arrives, and its weight is nan.
+# The loss leaves the third sentence out, so the gradient that arrives at its output is 0. On one of its ways back it goes to each token times the token's weight, and this weight is nan.
 #
 # **0 · nan is nan.** `W` collects the gradients of all tokens, so one empty sentence is enough.
 #
@@ -484,7 +377,7 @@ def heal(fill=-math.inf, zeroed=False, factor=1.0):
     """
     x = (tokens @ W).detach().requires_grad_()  # (B, T, C)
     scores = (x @ (factor * query)).masked_fill(~keep[..., None], fill)  # (B, T, 1)
-    weights = F.softmax(scores, dim=1)  # (B, T, 1)
+    weights = safe_softmax(scores.mT).mT  # (B, T, 1)
     pooled = (weights * x).sum(1)  # (B, C)
     if zeroed:
         pooled = pooled.masked_fill(~keep.any(1, keepdim=True), 0.0)
@@ -503,11 +396,11 @@ heal()
 #
 # <details><summary>What there is to find</summary>
 #
-# With `fill=-1e9` the nan is gone, and so is the alarm: four equal scores give four shares of 1/4, and the output is the mean of the padding. With `zeroed=True` the output is 0 and the gradient is still nan, because 0 · nan is nan. With both all looks well. But at a factor of 1e9 the only token of the second sentence has a score below −1e9, and its padding takes all the weight.
+# With `fill=-1e9` the nan is gone, and so is the alarm: four equal scores give four shares of 1/4, and the output is the mean of the padding. With `zeroed=True` the output is 0 and the gradient is still nan, because 0 · nan is nan. With both all looks well. But at a factor of 1e9 the only token of the second sentence has a score below −1e9, and its padding takes all the weight; at −1e9 that score is positive, and nobody would notice. Much code fills in the lowest number of the type, `torch.finfo(torch.float32).min`. No finite score is below it, so that with the zeros it heals at every factor that leaves the scores finite. But where two such masks are added, the sum is −∞ again.
 #
 # </details>
 #
-# Shares must sum to 1, and an empty sentence has nothing to share. So *you* say what it gives, and zeros are the usual choice. Where you say it decides whether the gradient is healed as well, and a finite number in the place of $-\infty$ is a bet on how large the scores will be. Find a place that needs no bet.
+# Shares must sum to 1, and an empty sentence has nothing to share. So *you* say what it gives, and zeros are the usual choice. Where you say it decides whether the gradient is healed as well. And a finite number in the place of $-\infty$, unless it is the lowest of its type, is a bet on how large the scores will be. Find a place for the zeros at which $-\infty$ can stay.
 
 
 # %% tags=["exercise"] id="ex-5-4"
@@ -518,7 +411,7 @@ def mended_pool(x, query, keep):
     Example: keep = [[True, True, False]] leaves the third token out, whatever it holds;
     keep = [[False, False, False]] gives zeros.
     x: (B, T, C) finite numbers. query: (C, 1). keep: (B, T) bool, False at padding.
-    Returns (B, C) in x's dtype. No gradient is nan. F.softmax is allowed.
+    Returns (B, C) in x's dtype. No gradient is nan. F.softmax is allowed, and your own.
     """
     ### BEGIN SOLUTION
     hidden = ~keep[..., None]  # (B, T, 1)
@@ -534,7 +427,7 @@ check.mended_pool(mended_pool)
 # %% [markdown]
 # <details><summary>What it is tried on</summary>
 #
-# Padding at any place, a sentence alone, and scores as large as 1e10, of either sign. Gradients flow to x and query.
+# Padding at any place, a sentence alone, and scores from −1e10 to 800. Gradients flow to x and query.
 #
 # </details>
 #
@@ -552,6 +445,8 @@ show("empty sentence", pooled[2])
 show("gradient of W, first row", dW[0], digits=1)
 
 # %% [markdown]
+# Inside, the weights of the third sentence are nan as before. `masked_fill` overwrites them on the way out, and on the way back it hands no gradient to what it has overwritten, neither to these weights nor to the scores.
+#
 # **An empty row has no softmax: decide what it gives, and test the gradient as well as the output.**
 
 # %% [markdown]
@@ -578,7 +473,7 @@ show("softmax, singular values  ", svdvals(jacobian(lambda v: F.softmax(v, -1), 
 show("LayerNorm, singular values", svdvals(jacobian(lambda v: normalize(v, eps=0.0), row)))
 
 # %% [markdown]
-# Softmax has rank two, like the triangle; LayerNorm has rank one, like the circle. Its second null direction is the factor, a small step along $x - \mu$. ([Lesson 8](08_geometry.ipynb#The-spectrum-of-the-Jacobian) counts its directions. And where one share is 1, all of softmax's $J$ is 0, so that no gradient gets through.)
+# Softmax has rank two, as a triangle has two dimensions; LayerNorm has rank one, like the circle of [section 5.1](#5.1-One-axis,-two-promises). Its second null direction is the factor, a small step along $x - \mu$. ([Lesson 8](08_geometry.ipynb#The-spectrum-of-the-Jacobian) counts its directions. And where one share is 1, all of softmax's $J$ is 0, so that no gradient gets through.)
 #
 # ### Along which axis
 #
@@ -663,6 +558,12 @@ for name, number in {"float64": exact, "near float32": near, "next float32": far
 #
 # 1. Build `masked_softmax(scores, keep, dim)` for your own package, along any axis, with zeros where nothing is kept and no nan in any gradient. Put it into a file beside your answers, `work/mine/attention.py`.
 # 2. Ten numbers go through LayerNorm (no gain, no bias) and then through softmax. How large can a share become?
+#
+# <details><summary>To compare</summary>
+#
+# LayerNorm's largest output is $(D - 1)/\sqrt{D - 1} = 3$, where the nine others are equal, at −1/3. So the share is $e^3/(e^3 + 9\,e^{-1/3})$, about 0.757. QK-norm makes use of such a bound: [section 12.5](12_family.ipynb#12.5-Norms-inside-attention).
+#
+# </details>
 #
 # Your layer can now work beside a softmax that no row breaks; it still cannot compare a sample with its neighbors, as BatchNorm does: [lesson 6](06_batchnorm.ipynb).
 #

@@ -17,9 +17,9 @@
 # | the fault | where | what shows it |
 # |---|---|---|
 # | eps that is 0 in float16 | [3.7](03_epsilon.ipynb#3.7-Clinic:-it-was-fine-in-float32) | a row of zeros in half precision |
-# | names that no checkpoint knows | [4.5](04_affine_and_module.ipynb#4.5-The-module) | `load_state_dict` |
-# | a checkpoint whose gains mean something else to the layer that loads it | [4.7](04_affine_and_module.ipynb#4.7-Clinic:-every-key-matched,-and-the-net-cannot-read) | gains of 3 and a row that is not constant |
-# | a softmax over a row that is masked throughout | [5.6](05_softmax.ipynb#5.6-Clinic:-the-empty-sentence) | an empty sample in the batch, and the gradients |
+# | names that no checkpoint knows | [4.4](04_affine_and_module.ipynb#4.4-The-module) | `load_state_dict` |
+# | a checkpoint whose gains mean something else to the layer that loads it | [4.5](04_affine_and_module.ipynb#4.5-Clinic:-every-key-matched,-and-the-net-cannot-read) | gains of 3 and a row that is not constant |
+# | a softmax over a row that is masked throughout | [5.5](05_softmax.ipynb#5.5-Clinic:-the-empty-sentence) | an empty sample in the batch, and the gradients |
 # | BatchNorm told the wrong number of channels | [6.7](06_batchnorm.ipynb#6.7-Clinic:-the-error-that-went-away) | the length of `running_mean` |
 # | gain outside the means, in a hand-written backward pass | [7.7](07_backward.ipynb#7.7-A-test-that-cannot-fail) | several rows, gains that differ clearly, a random dy and a scale other than 1 |
 # | a norm over one feature | [8.7](08_geometry.ipynb#8.7-Clinic:-features-that-never-arrive) | two inputs, one output |
@@ -38,7 +38,7 @@
 # | eps outside the root | [3.2](03_epsilon.ipynb#3.2-Where-epsilon-goes) | a row with standard deviation 0.001 |
 # | one-pass variance | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) | a row far from 0, in float32 |
 # | wrong axis on a square input | [2.2](02_statistics.ipynb#2.2-A-batch-of-rows), [4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) | sizes that are all different |
-# | gain that is not registered, or too late | [4.4](04_affine_and_module.ipynb#4.4-When-a-gain-is-made), [4.5](04_affine_and_module.ipynb#4.5-The-module) | list the parameters |
+# | gain that is not registered, or too late | [4.4](04_affine_and_module.ipynb#4.4-The-module) | list the parameters |
 # | statistics cut off from the gradient | [7.5](07_backward.ipynb#7.5-What-the-copy-has-lost) | compare with autograd, for a random dy |
 # | `reshape` where an axis must move | [14.1](14_clinic.ipynb#14.1-Every-size-fits) | a footprint |
 # | padding that becomes the bias | [14.2](14_clinic.ipynb#14.2-Clean-until-it-has-learned) | random gains and biases |
@@ -90,7 +90,7 @@
 # | causal | seeing no later tokens: an output depends on its own token and on those before it | [11.4](11_transformer.ipynb#11.4-Build-a-GPT,-and-train-it) |
 # | cell | one step of a recurrent net, as a module; in an LSTM also its memory, the second state | [10.5](10_rnn.ipynb#10.5-A-GRU-cell), [10, Deeper](10_rnn.ipynb#An-LSTM-cell) |
 # | channels | the features of a pixel or of a step of a sequence | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
-# | checkpoint | what is saved of a model: its `state_dict`, names and tensors | [4.6](04_affine_and_module.ipynb#4.6-Checkpoints,-both-ways) |
+# | checkpoint | what is saved of a model: its `state_dict`, names and tensors | [4.4](04_affine_and_module.ipynb#4.4-The-module) |
 # | contrast | the factor by which the standardized pixels of an image are multiplied | [9.8](09_cnn.ipynb#9.8-A-dim-picture) |
 # | control | in a comparison, the run without the thing that is tried, and otherwise alike | [9.1](09_cnn.ipynb#9.1-A-race-with-four-knobs) |
 # | correction | PyTorch's argument for what is taken off D: 0 for the biased variance | [2.3](02_statistics.ipynb#2.3-Biased-or-not) |
@@ -113,7 +113,7 @@
 # | gradient | the derivatives of the loss, carried backwards from layer to layer | [1.4](01_why_normalize.ipynb#1.4-The-gradient-takes-the-same-road-back) |
 # | GroupNorm | a norm with statistics for each group of channels of a sample | [6.6](06_batchnorm.ipynb#6.6-Four-norms,-one-formula) |
 # | heads | attentions side by side, each with its own share of the features | [11.4](11_transformer.ipynb#11.4-Build-a-GPT,-and-train-it) |
-# | hook | a function that PyTorch runs each time a layer is called | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
+# | hook | a function that PyTorch runs each time a layer is called | [4.4](04_affine_and_module.ipynb#4.4-The-module) |
 # | idempotent | doing nothing the second time | [8.2](08_geometry.ipynb#8.2-Two-moves-in-whole-numbers) |
 # | InstanceNorm | a norm with statistics for each channel of each sample | [6.6](06_batchnorm.ipynb#6.6-Four-norms,-one-formula) |
 # | internal covariate shift | the moving distribution of a layer's inputs during training; named as BatchNorm's reason, and disputed since | [1.7](01_why_normalize.ipynb#1.7-The-story-that-everybody-tells) |
@@ -129,8 +129,8 @@
 # | non-temporal store | a store that goes past the caches, so that nothing is fetched before | [13, Deeper](13_speed.ipynb#Stores-past-the-caches) |
 # | norm, normalization layer | a layer that gives its input a fixed mean and size, or a fixed size only, with numbers that it computes from the input | [1.6](01_why_normalize.ipynb#1.6-What-it-is-worth-in-training) |
 # | normalize | subtract the mean, divide by the root of the variance (plus eps) | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
-# | normalized_shape | the sizes of the trailing axes that are normalized together | [4.3](04_affine_and_module.ipynb#4.3-Eight-lines,-for-any-trailing-shape) |
-# | null direction | a direction in which a small step changes no output | [5.5](05_softmax.ipynb#5.5-The-same-numbers-in-the-derivatives) |
+# | normalized_shape | the sizes of the trailing axes that are normalized together | [4.3](04_affine_and_module.ipynb#4.3-Any-trailing-shape) |
+# | null direction | a direction in which a small step changes no output | [5.4](05_softmax.ipynb#5.4-The-same-numbers-in-the-derivatives) |
 # | Numba | a compiler for Python loops over numbers | [13.3](13_speed.ipynb#13.3-The-digits-of-a-sum) |
 # | one pass | the variance as E[x²] − E[x]², from two sums of one run over the row, which loses its digits far from 0 | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) |
 # | ONNX | a file format for trained models: a list of operations, and constants | [15.1](15_in_the_wild.ipynb#15.1-A-model-is-a-list-of-operations) |
@@ -165,7 +165,7 @@
 # | standard deviation | σ, the root of the variance | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
 # | standardize | subtract the mean and divide by the standard deviation | [1.5](01_why_normalize.ipynb#1.5-Standardize) |
 # | state | what a recurrent net hands from one step to the next | [10.2](10_rnn.ipynb#10.2-The-norm-and-the-loop) |
-# | state_dict | the dictionary from names to tensors that a module saves and loads | [4.6](04_affine_and_module.ipynb#4.6-Checkpoints,-both-ways) |
+# | state_dict | the dictionary from names to tensors that a module saves and loads | [4.4](04_affine_and_module.ipynb#4.4-The-module) |
 # | stride | the step by which a convolution's kernel moves on | [9.5](09_cnn.ipynb#9.5-How-large-is-what-comes-out?) |
 # | summed input | what a recurrent unit adds up from input and state, before its nonlinearity | [10.2](10_rnn.ipynb#10.2-The-norm-and-the-loop) |
 # | SyncBatchNorm | BatchNorm that exchanges its statistics between devices | [6, Deeper](06_batchnorm.ipynb#Several-devices) |
@@ -202,7 +202,7 @@
 # | LayerNorm([C, H, W]) drops into any convolutional net | LayerNorm([C, H, W]) ties a net to one image size | [4, Deeper](04_affine_and_module.ipynb#Images:-three-layers,-one-name) |
 # | the output size of a convolution is a plain quotient | Plain division or rounding gives wrong convolution sizes | [9.5](09_cnn.ipynb#9.5-How-large-is-what-comes-out?) |
 # | equal sizes make a good example | Equal sizes in an example hide a wrong axis | [2.2](02_statistics.ipynb#2.2-A-batch-of-rows) |
-# | an assert that compares normalized_shape with a slice of x.shape is enough | normalized_shape must be made a tuple before it is compared, and a mismatch must raise | [4.3](04_affine_and_module.ipynb#4.3-Eight-lines,-for-any-trailing-shape) |
+# | an assert that compares normalized_shape with a slice of x.shape is enough | normalized_shape must be made a tuple before it is compared, and a mismatch must raise | [4.3](04_affine_and_module.ipynb#4.3-Any-trailing-shape) |
 # | BatchNorm cannot be used on sequences | BatchNorm1d wants (B, C, T): on (B, T, C) it fails, or is silently wrong if T = C | [6.7](06_batchnorm.ipynb#6.7-Clinic:-the-error-that-went-away) |
 # | any variance will do | torch.var divides by D - 1 unless told otherwise | [2.3](02_statistics.ipynb#2.3-Biased-or-not) |
 # | divide by σ + ε | eps added to the deviation changes small rows | [3.2](03_epsilon.ipynb#3.2-Where-epsilon-goes) |
@@ -217,12 +217,12 @@
 # | an ε of 1e-8 is safe in half precision | An eps of 1e-8 is zero in float16 | [3.7](03_epsilon.ipynb#3.7-Clinic:-it-was-fine-in-float32) |
 # | equal printed digits show that two layers agree | Equal printed digits do not decide whether two layers agree | [5, Deeper](05_softmax.ipynb#The-digit-that-depends-on-rounding) |
 # | a right shape on zeros is a test | A shape test on zeros passes layers with wrong values | [3.2](03_epsilon.ipynb#3.2-Where-epsilon-goes) |
-# | gain and bias have shape (C,) | Gains have the normalized shape, not always (C,) | [4.3](04_affine_and_module.ipynb#4.3-Eight-lines,-for-any-trailing-shape) |
-# | the constructor takes the initial gain and bias | The constructor takes no initial values | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
-# | without gain and bias one only skips the multiplication | elementwise_affine=False registers no parameters | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
-# | the names of the parameters do not matter | Parameter names decide whether a checkpoint loads | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
+# | gain and bias have shape (C,) | Gains have the normalized shape, not always (C,) | [4.3](04_affine_and_module.ipynb#4.3-Any-trailing-shape) |
+# | the constructor takes the initial gain and bias | The constructor takes no initial values | [4.4](04_affine_and_module.ipynb#4.4-The-module) |
+# | without gain and bias one only skips the multiplication | elementwise_affine=False registers no parameters | [4.4](04_affine_and_module.ipynb#4.4-The-module) |
+# | the names of the parameters do not matter | Parameter names decide whether a checkpoint loads | [4.4](04_affine_and_module.ipynb#4.4-The-module) |
 # | weight decay on the gain is harmless | Weight decay pulls gains to 0: leaving them out is a convention | [4, Deeper](04_affine_and_module.ipynb#Weight-decay-and-the-gain) |
-# | bias=False makes it an RMSNorm | bias=False is not RMSNorm | [4.6](04_affine_and_module.ipynb#4.6-Checkpoints,-both-ways) |
+# | bias=False makes it an RMSNorm | bias=False is not RMSNorm | [4.4](04_affine_and_module.ipynb#4.4-The-module) |
 # | gain and bias are essential for the capacity | Directly before a Linear with a bias they add no function | [4.2](04_affine_and_module.ipynb#4.2-What-gain-and-bias-cannot-do) |
 # | a bias in front of LayerNorm is redundant | A bias before LayerNorm is not redundant, before BatchNorm it is | [6, Deeper](06_batchnorm.ipynb#What-the-layer-before-it-feels) |
 # | LayerNorm folds into the layer before it, as BatchNorm does | LayerNorm cannot be folded into the layer before it | [6, Deeper](06_batchnorm.ipynb#Folding-a-BatchNorm-away) |
@@ -233,7 +233,7 @@
 # | LayerNorm kills the gradient | A sum of outputs with equal gains has no gradient: test with gains that differ clearly and a random dy | [7.7](07_backward.ipynb#7.7-A-test-that-cannot-fail) |
 # | a LayerNorm after an RNN normalizes the recurrence | A norm after the loop changes no state in the loop | [10.2](10_rnn.ipynb#10.2-The-norm-and-the-loop) |
 # | norm_first needs nothing else | A Pre-LN stack ends in the bare stream: the final norm is yours to add | [11.8](11_transformer.ipynb#11.8-A-stream-that-grows) |
-# | overriding __call__, or calling forward, is the same as calling the module | Define forward and call the module: hooks hang on the call | [4.5](04_affine_and_module.ipynb#4.5-The-module) |
+# | overriding __call__, or calling forward, is the same as calling the module | Define forward and call the module: hooks hang on the call | [4.4](04_affine_and_module.ipynb#4.4-The-module) |
 # | a sigmoid suits a ten-class cross-entropy | Sigmoid before cross-entropy keeps the loss above a floor | [9.9](09_cnn.ipynb#9.9-Three-sick-runs) |
 # | types of input and parameters mix freely | On a CPU half-precision input may meet float32 parameters, and nothing else mixes | [4, Deeper](04_affine_and_module.ipynb#Types-that-may-meet) |
 # | with LayerNorm the rest of the batch does not matter, bit for bit | On a CPU the norm is batch-invariant bit for bit; the matrix product beside it need not be | [6, Deeper](06_batchnorm.ipynb#Bit-for-bit) |
