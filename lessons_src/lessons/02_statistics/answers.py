@@ -57,9 +57,7 @@ ANSWERS = {
             "stacked": (lambda x: torch.stack(_mean_and_var(x)), "expected mean and var"),
         },
     },
-    "how_many": {
-        "right": {"numbers": {"a": 640, "b": 32, "c": 6272, "d": 24}}
-    },
+    "how_many": {"right": {"numbers": {"a": 640, "b": 32, "c": 6272, "d": 24}}},
     "is_layer_norm": {
         "right": {
             "allclose on random rows": _is_layer_norm,
