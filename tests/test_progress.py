@@ -193,7 +193,7 @@ def test_lab_opens_the_first_lesson_that_is_not_finished_and_then_the_page_of_pr
 def test_a_folder_that_holds_the_learners_folders_stands_for_them(tmp_path, capsys):
     collected, page_of = tmp_path / "in", tmp_path / "class.html"
     written(collected / "anna/02_statistics.ipynb", "how_many")
-    (collected / "anna/attempts.jsonl").write_text(attempt("Exercise 2.3", "how_many", lesson="statistics"))
+    (collected / "anna/attempts.jsonl").write_text(attempt("Exercise 2.2", "how_many", lesson="statistics"))
     written(collected / "bo/work/02_statistics.ipynb")
     written(collected / ".trash/02_statistics.ipynb")
     for arguments, out in [
@@ -213,4 +213,4 @@ def test_a_folder_that_holds_the_learners_folders_stands_for_them(tmp_path, caps
 def test_it_reads_the_learners_folder_without_being_told_and_needs_no_torch(tmp_path):
     written(tmp_path / "02_statistics.ipynb", "how_many")
     program = "import sys; sys.modules['torch'] = None; from lessonkit.progress import __main__ as it; it.main([])"
-    assert "··●·" in python("-c", program, env=os.environ | {"LESSON_WORK": str(tmp_path)})
+    assert "·●·" in python("-c", program, env=os.environ | {"LESSON_WORK": str(tmp_path)})

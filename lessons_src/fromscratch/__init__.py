@@ -10,6 +10,7 @@ _HOME = {
     "mean_and_var": "statistics",
     "read": "statistics",
     "read_beside": "statistics",
+    "clinic_norm": "epsilon",
     "normalize": "epsilon",
     "LayerNorm": "affine_and_module",
     "OldNorm": "affine_and_module",

@@ -1,4 +1,4 @@
-"""What lesson 3 builds: normalize.
+"""What lesson 3 builds: clinic_norm, normalize.
 
 Made by coursebuild from lessons_src/lessons/03_epsilon/lesson.py: edit the lesson, not this file.
 """
@@ -16,4 +16,11 @@ def normalize(x, eps=1e-5):
     Write it without F.layer_norm.
     """
     mean, var = mean_and_var(x)  # (..., 1) each
+    return (x - mean) / torch.sqrt(var + eps)  # (..., D)
+
+
+def clinic_norm(x, eps=1e-8):
+    """The patient: (..., D) -> (..., D)."""
+    mean = x.mean(-1, keepdim=True)  # (..., 1)
+    var = x.var(-1, correction=0, keepdim=True)  # (..., 1)
     return (x - mean) / torch.sqrt(var + eps)  # (..., D)

@@ -9,7 +9,7 @@ import torch
 
 
 # Trains two layers, and has them read digits.
-def digit_reader(norm, seed=0):
+def digit_reader(norm, seed=0, biases=False):
     """Train two layers on 1,280 pictures, normalized first; return net: (B, 64) to (B, 10)."""
     images, labels = data.digits()  # (1797, 8, 8) ink from 0 to 16, (1797,)
     batches = list(
@@ -18,11 +18,14 @@ def digit_reader(norm, seed=0):
     g = torch.Generator().manual_seed(seed)
     W1 = (torch.randn(64, 32, generator=g) / 8).requires_grad_()  # (D, 32)
     W2 = (torch.randn(32, 10, generator=g) / 32**0.5).requires_grad_()  # (32, 10)
-    net = lambda x: torch.relu(norm(x) @ W1) @ W2  # (B, 10)
+    b1 = torch.zeros(32, requires_grad=biases)
+    b2 = torch.zeros(10, requires_grad=biases)
+    learned = (W1, W2, b1, b2) if biases else (W1, W2)
+    net = lambda x: torch.relu(norm(x) @ W1 + b1) @ W2 + b2  # (B, 10)
     for x, y in 10 * batches:
         loss = F.cross_entropy(net(x), y)
-        for W, dW in zip((W1, W2), torch.autograd.grad(loss, (W1, W2)), strict=True):
-            W.data -= 0.5 * dW
+        for p, dp in zip(learned, torch.autograd.grad(loss, learned), strict=True):
+            p.data -= 0.5 * dp
     return net
 
 

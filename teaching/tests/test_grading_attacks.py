@@ -275,10 +275,10 @@ OTHERS = {  # to other exercises: (lesson, exercise, text, what is said of it)
     "a function for a value": (SIX, "6.2", "ages_on_paper = lambda *a: True", "Not yet"),
     "PyTorch's own": (SIX, "6.3", PYTORCH_S, "PyTorch's own"),
     "the label of a probe": (
-        "02_statistics", "2.4", CRAWLS + "any('right' in str(label) for label in crawl('label'))", "",
+        "02_statistics", "2.3", CRAWLS + "any('right' in str(label) for label in crawl('label'))", "",
     ),
-    "how many layers came before": ("02_statistics", "2.4", CRAWLS + "len(calls) <= 3\ncalls = []", ""),
-    "a memo of what the layers answer": ("02_statistics", "2.4", MEMO, "asked again"),
+    "how many layers came before": ("02_statistics", "2.3", CRAWLS + "len(calls) <= 3\ncalls = []", ""),
+    "a memo of what the layers answer": ("02_statistics", "2.3", MEMO, "asked again"),
     "tokens that were made at home": ("08_geometry", "8.4", TOKENS, "asked again"),
     "a class that is called Function": ("07_backward", "7.3", FUNCTION, "torch.autograd.Function"),
     "the axes of a norm": (

@@ -57,10 +57,7 @@ ANSWERS = {
             "stacked": (lambda x: torch.stack(_mean_and_var(x)), "expected mean and var"),
         },
     },
-    "divisor": {"right": {"decimals": {"variance": 4.8, "percent": 13.4}}},
-    "how_many": {
-        "right": {"numbers": {"a": 32, "b": 640, "c": 32, "d": 8, "e": 6272, "f": 24}}
-    },
+    "how_many": {"right": {"numbers": {"a": 640, "b": 32, "c": 6272, "d": 24}}},
     "is_layer_norm": {
         "right": {
             "allclose on random rows": _is_layer_norm,
@@ -68,7 +65,7 @@ ANSWERS = {
                 layer(RAMP.double()), F.layer_norm(RAMP.double(), (4,)), atol=1e-3
             ),
             "a tensor as verdict": lambda layer: (
-                (layer(RAMP) - F.layer_norm(RAMP, (4,))).abs().max() < 0.01
+                (layer(RAMP) - F.layer_norm(RAMP, (4,))).abs().max() < 0.002
             ),
             "an error on purpose": right_or_raises,
         },
@@ -79,6 +76,14 @@ ANSWERS = {
                 "yours is 'right'",
             ),
             "only the batch looked at": (same_alone, "expected False"),
+            "0.01 allowed": (
+                lambda layer: torch.allclose(layer(RAMP), F.layer_norm(RAMP, (4,)), atol=0.01),
+                "Allow 1e-3 and no more",
+            ),
+            "a mean of squares": (
+                lambda layer: F.mse_loss(layer(RAMP), F.layer_norm(RAMP, (4,))) < 1e-3,
+                "Allow 1e-3 and no more",
+            ),
         },
     },
 }

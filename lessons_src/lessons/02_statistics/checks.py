@@ -1,7 +1,5 @@
 """Checks of lesson 2."""
 
-import math
-
 import torch
 from torch.nn import functional as F
 
@@ -63,68 +61,36 @@ mean_and_var = exercise(
     """,
 )
 
-_KEPT = math.sqrt(3 / 4)
-_MORE = 100 / _KEPT - 100
-divisor = quiz(
-    tolerance=0.05,
-    variance=(
-        24 / 5,
-        {
-            10 / 3: "Upside down: the unbiased variance is the larger one.",
-            24: "That is the sum of the squared distances. | Divide it by D - 1.",
-        },
-    ),
-    percent=(
-        100 * (1 - _KEPT),
-        {
-            100 * _KEPT: "So much is left. Asked is how much is missing.",
-            _KEPT: "So much is left, as a share. Asked is how many percent are missing.",
-            **dict.fromkeys(
-                (25, 100 / 3),
-                "The variances differ by that. A row is divided by the root of its variance.",
-            ),
-            100 * (1 - math.sqrt(5 / 6)): "That is for six numbers. Asked is a row of four.",
-            **dict.fromkeys((13, 14), "Nearly: give one decimal."),
-            _MORE: "By so much the right row is larger than the wrong one. Measure by the right one.",
-        },
-    ),
-)
-
 _REDUCED = "That is how many entries share a mean. Asked is how many means come out: multiply the axes left."
 _ALL = "That is how many numbers there are, not how many means: cross out the reduced axes."
 how_many = quiz(
-    a=(32, {64: _REDUCED}),
-    b=(
+    a=(
         640,
         {64: _REDUCED, 40960: _ALL, 52: "Multiply the axes that are left, do not add them."},
     ),
-    c=(
+    b=(
         32,
         {
             1280: _REDUCED,
+            64: "That is the size of the last axis, which is reduced. | Multiply the sizes of the axes left.",
             640: "That is for the last axis alone. Here the 20 positions are averaged together with the features.",
         },
     ),
-    d=(
-        8,
-        {
-            2352: _REDUCED,
-            24: "Only the batch is left over, not the channels: all of (3, 28, 28) share one mean.",
-        },
-    ),
-    e=(
+    c=(
         6272,
         {
             3: _REDUCED,
             784: "That is for one image. There are 8.",
             8: "Each pixel has a mean of its own here, not each image.",
+            18816: _ALL,
         },
     ),
-    f=(
+    d=(
         24,
         {
             784: _REDUCED,
             3: "A mean per channel over all images is BatchNorm. Here each image has its own: 8 x 3.",
+            8: "Only H and W are reduced. The channels are left as well.",
         },
     ),
 )
@@ -188,6 +154,9 @@ _FAULTS = {  # {what a test lacks that lets a layer pass: the layers}
 
         # has a bias of 0.1
         return y + 0.1
+
+        # is 0.005 off
+        return y + 0.005
 
         # gets a single number wrong
         return y + (torch.arange(y.numel()) == y.numel() - 1).reshape(y.shape)

@@ -57,7 +57,7 @@ ANSWERS = {
             ),
         },
     },
-    "eps_on_paper": {"right": {"numbers": {"variance": 0.25, "eps": 32, "double": 0.64}}},
+    "eps_on_paper": {"right": {"numbers": {"variance": 0.25, "eps": 32}}},
     "breaking_rows": {
         "right": {
             "tensors": {
@@ -88,6 +88,10 @@ ANSWERS = {
             "one right so far": (
                 BREAKING | {"nan": [1, 2, 3, 4], "inf": [1, 2, 3, 4]},
                 "Right so far: zeros",
+            ),
+            "squares beyond float16, and a variance that fits": (
+                BREAKING | {"zeros": [300, -300, 0, 0]},
+                "larger than float16 can hold",
             ),
             "a list": (list(BREAKING.values()), "dictionary"),
         },

@@ -156,7 +156,7 @@
 # | signal | the numbers that a net hands from layer to layer for one input | [1.1](01_why_normalize.ipynb#1.1-Fifty-layers) |
 # | singular values | the factors by which a matrix stretches directions at right angles to one another | [5, Deeper](05_softmax.ipynb#How-many-directions) |
 # | skeleton | what is left of a block when its branches are silent | [14, Deeper](14_clinic.ipynb#Pre-LN-by-name) |
-# | skewness | the mean of the normalized values cubed: 0 for symmetric shapes | [2.5](02_statistics.ipynb#2.5-The-shape-of-a-row) |
+# | skewness | the mean of the normalized values cubed: 0 for symmetric shapes | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
 # | skip | the way around a function: x + f(x) | [11.1](11_transformer.ipynb#11.1-Play) |
 # | softmax | exponentials of a row divided by their sum: shares between 0 and 1 | [5.1](05_softmax.ipynb#5.1-One-axis,-two-promises) |
 # | spectral norm | the largest factor by which a matrix stretches a vector | [3.3](03_epsilon.ipynb#3.3-What-epsilon-does-to-values,-and-to-gradients) |
@@ -208,10 +208,10 @@
 # | divide by σ + ε | eps added to the deviation changes small rows | [3.2](03_epsilon.ipynb#3.2-Where-epsilon-goes) |
 # | ε is a detail | eps must travel with the weights | [3.4](03_epsilon.ipynb#3.4-Which-epsilon-travels-with-which-weights) |
 # | the output has variance 1 | The output variance is v/(v+eps), below 1 | [3.3](03_epsilon.ipynb#3.3-What-epsilon-does-to-values,-and-to-gradients) |
-# | a small enough ε makes the values as large as one likes | On paper no value is larger than the root of D - 1, whatever eps is; rounding can exceed it | [2.5](02_statistics.ipynb#2.5-The-shape-of-a-row) |
+# | a small enough ε makes the values as large as one likes | On paper no value is larger than the root of D - 1, whatever eps is; rounding can exceed it | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
 # | no ε is needed | Without eps a constant row gives nan, or noise where its mean is rounded | [3.1](03_epsilon.ipynb#3.1-Rows-that-break-the-formula) |
 # | a norm over one or two features normalizes them | LayerNorm over one feature gives zero before the bias, over two a sign where ε is negligible | [8.3](08_geometry.ipynb#8.3-Two-features,-and-one) |
-# | LayerNorm makes activations Gaussian, or puts them between −1 and 1 | Normalizing makes nothing Gaussian and confines nothing to [-1, 1] | [2.5](02_statistics.ipynb#2.5-The-shape-of-a-row) |
+# | LayerNorm makes activations Gaussian, or puts them between −1 and 1 | Normalizing makes nothing Gaussian and confines nothing to [-1, 1] | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
 # | after LayerNorm every row sums to 0 | Row sums are 0 before gain and bias, in general not after | [5.1](05_softmax.ipynb#5.1-One-axis,-two-promises) |
 # | E[x²] − E[x]² is the same formula | E[x^2] - E[x]^2 is not the same formula in floating point | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) |
 # | an ε of 1e-8 is safe in half precision | An eps of 1e-8 is zero in float16 | [3.7](03_epsilon.ipynb#3.7-Clinic:-it-was-fine-in-float32) |
