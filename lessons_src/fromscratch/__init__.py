@@ -18,6 +18,7 @@ _HOME = {
     "normalize_over": "affine_and_module",
     "safe_softmax": "softmax",
     "BatchNorm1d": "batchnorm",
+    "RunningStatistics": "batchnorm",
     "channel_stats": "batchnorm",
     "LayerNormFunction": "backward",
     "layer_norm_backward": "backward",

@@ -1,4 +1,4 @@
-"""What lesson 6 builds: BatchNorm1d, channel_stats.
+"""What lesson 6 builds: BatchNorm1d, RunningStatistics, channel_stats.
 
 Made by coursebuild from lessons_src/lessons/06_batchnorm/lesson.py: edit the lesson, not this file.
 """
@@ -22,28 +22,18 @@ def channel_stats(x):
 # The constructor and the buffers of BatchNorm1d
 
 
-class _Given(nn.Module):
-    """What is given of BatchNorm1d: its constructor, its buffers, and the size of a channel."""
+class RunningStatistics(nn.Module):
+    """A running mean and a running variance of C channels, as buffers.
 
-    def __init__(
-        self,
-        num_features,
-        eps=1e-5,
-        momentum=0.1,
-        affine=True,
-        track_running_stats=True,
-        device=None,
-        dtype=None,
-    ):
+    num_features: C. momentum: the weight of the newest batch; None: all weigh the same.
+    """
+
+    def __init__(self, num_features, momentum=0.1, device=None, dtype=None):
         super().__init__()
-        self.num_features, self.eps, self.momentum = num_features, eps, momentum
-        make = lambda value: torch.full((num_features,), value, device=device, dtype=dtype)
-        for name, value in {"weight": 1.0, "bias": 0.0}.items():
-            self.register_parameter(name, nn.Parameter(make(value)) if affine else None)
-        count = torch.tensor(0, device=device)
-        buffers = {"running_mean": make(0.0), "running_var": make(1.0)}
-        for name, value in {**buffers, "num_batches_tracked": count}.items():
-            self.register_buffer(name, value if track_running_stats else None)
+        self.momentum, kind = momentum, dict(device=device, dtype=dtype)
+        self.register_buffer("running_mean", torch.zeros(num_features, **kind))
+        self.register_buffer("running_var", torch.ones(num_features, **kind))
+        self.register_buffer("num_batches_tracked", torch.tensor(0, device=device))
 
     def update(self, mean, var, n):
         """Take in a batch of n > 1 entries a channel: its mean and its BIASED variance, (C,).
@@ -55,6 +45,28 @@ class _Given(nn.Module):
         with torch.no_grad():  # the buffers are no part of the loss
             self.running_mean.copy_((1 - m) * self.running_mean + m * mean)
             self.running_var.copy_((1 - m) * self.running_var + m * var * n / (n - 1))
+
+
+class _Given(RunningStatistics):
+    """What is given of BatchNorm1d: its constructor, and how many entries a channel has."""
+
+    def __init__(
+        self,
+        num_features,
+        eps=1e-5,
+        momentum=0.1,
+        affine=True,
+        track_running_stats=True,
+        device=None,
+        dtype=None,
+    ):
+        super().__init__(num_features, momentum, device, dtype)
+        self.num_features, self.eps = num_features, eps
+        make = lambda value: torch.full((num_features,), value, device=device, dtype=dtype)
+        for name, value in {"weight": 1.0, "bias": 0.0}.items():
+            self.register_parameter(name, nn.Parameter(make(value)) if affine else None)
+        if not track_running_stats:
+            self.running_mean = self.running_var = self.num_batches_tracked = None
 
     def entries(self, x):
         """Return how many entries each channel of x has; x of another shape is refused."""
