@@ -270,7 +270,7 @@ for cpu, ms in evidence.timings().items():  # one thread, forward
     print(f"{cpu}, copies: F.layer_norm {fused / copy:.1f}, seven lines {lines / copy:.1f}")
 
 # %% [markdown]
-# **Count time in copies.** On these rows of 1024 numbers, `F.layer_norm`, which is fused, took between one and two on our three processors, and the seven lines six or seven. If your machine was busy, close what else runs and time again: a range is no verdict.
+# **Count time in copies.** On these rows of 1024 numbers, `F.layer_norm`, which is fused, took between one and two on our three processors, and the seven lines between five and eight. If your machine was busy, close what else runs and time again: a range is no verdict.
 #
 # <details><summary>When this holds</summary>
 #
