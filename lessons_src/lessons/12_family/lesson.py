@@ -368,10 +368,10 @@ from lessonkit.mine import layer_norm  # lesson 4
 # %% tags=["exercise"] id="ex-12-3"
 # Exercise 12.3 · ●●●○○ · 4 min
 class PointWise(nn.Module):
-    """gain * curve(alpha x + shift) + bias, in the place of a norm: PointWise(width, curve, slope).
+    """gain * curve(alpha x + shift) + bias, for a norm: PointWise(width, curve, slope).
 
-    Example: a new PointWise(4, torch.erf, 0.5) makes of 0.01 about 0.005, as one with torch.tanh
-    does. curve: a function of tensors, with curve(0) = 0. slope: of the new layer at 0.
+    Example: a new PointWise(4, torch.erf, 0.5) makes of 0.01 about 0.005, as with torch.tanh.
+    curve: a function of tensors, with curve(0) = 0. slope: of the new layer at 0.
     Parameters: alpha and shift, one number each (no axes), shift starts at 0; weight and bias
     (width,), which start at ones and zeros. x: (..., width) -> the same shape.
     """
@@ -559,7 +559,7 @@ for i, name in enumerate(NORMS):
 # %% tags=["exercise"] id="ex-12-4"
 # Exercise 12.4 · ●●●○○ · 3 min
 class QKLogits(nn.Module):
-    """Attention scores of queries and keys that are normalized first: QKLogits(head_size, bound).
+    """Attention scores of normalized queries and keys: QKLogits(head_size, bound).
 
     Example: a new QKLogits(8, 3.0) gives a query and an equal key the score 3, none a larger.
     q, k: (B, heads, T, d), d = head_size. Returns (B, heads, T, T), a row for each query, in
