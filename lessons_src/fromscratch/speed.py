@@ -44,7 +44,7 @@ def _both_passes(layer, dy, *inputs):
 
 # The stopwatch.
 def _in_copies(functions, rounds=15):
-    """Print the median time of each function() in copies of 17 MB, or a range if copies differ."""
+    """Print the median time of each function() in copies of 17 MB, or a range if busy."""
     x, y = torch.ones(2, 4096, 1024)  # (rows, D) each
     functions = {"a copy": lambda: y.copy_(x)} | functions
     times = {name: [] for name in functions}

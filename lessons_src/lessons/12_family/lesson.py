@@ -492,7 +492,8 @@ own = losses[:, range(4), best]  # (run, norm)
 for i, name in enumerate(NORMS):
     lags = own[:, i] - own[:, 3]
     print(f"{name:9} at {RATES[best[i]]:5}: {own[:, i].mean():.3f}", end="")
-    print(f", behind in {(lags > 0).sum()} of {len(lags)}, by {lags.mean():.3f}" * (i < 3))
+    lag_of = lags.mean().round(decimals=3) + 0.0  # no -0
+    print(f", behind in {(lags > 0).sum()} of {len(lags)}, by {lag_of:.3f} nats" * (i < 3))
 
 # %% [markdown]
 # **Compare norms each at its best: its own rate, and whatever else it asks you to set.**

@@ -238,7 +238,7 @@ plot.figure(
 # %% tags=["export", "hide-input"]
 # The stopwatch.
 def _in_copies(functions, rounds=15):
-    """Print the median time of each function() in copies of 17 MB, or a range if copies differ."""
+    """Print the median time of each function() in copies of 17 MB, or a range if busy."""
     x, y = torch.ones(2, 4096, 1024)  # (rows, D) each
     functions = {"a copy": lambda: y.copy_(x)} | functions
     times = {name: [] for name in functions}
@@ -756,7 +756,7 @@ def rung(name, leaves, above):
 
 
 def climb(*names, D=1024):
-    """Time rungs of the ladder on 2**22 numbers in rows of D, between seven lines and your loops."""
+    """Time rungs of the ladder on 2**22 numbers in rows of D."""
     numbers = [item.view(-1, D) for item in (x, dy)]  # (rows, D) each
     leaves = [numbers[0], *(item.repeat(4)[:D] for item in (weight, bias))]
     names = ["seven lines", *names, "your loops", "F.layer_norm"]
