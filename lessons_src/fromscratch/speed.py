@@ -42,24 +42,26 @@ def _both_passes(layer, dy, *inputs):
     return torch.autograd.grad(layer(*leaves), leaves, dy)
 
 
-def _in_copies(functions, moved=None, rounds=15):
-    """Print the median time of each function() in copies of 17 MB, if the copies agree.
-
-    moved: {name: gigabytes that it has to move}, to print GB/s as well.
-    """
+# The stopwatch.
+def _in_copies(functions, rounds=15):
+    """Print the median time of each function() in copies of 17 MB, or a range if busy."""
     x, y = torch.ones(2, 4096, 1024)  # (rows, D) each
     functions = {"a copy": lambda: y.copy_(x)} | functions
     times = {name: [] for name in functions}
     for _ in range(rounds):  # in turn, so that a slow moment meets all
         for name, function in functions.items():
             times[name].append(1e3 * timeit.timeit(function, number=1))
-    low, copy, high = np.quantile(times.pop("a copy"), [0.1, 0.5, 0.9])
+    copies = np.array(times.pop("a copy"))
+    low, copy, high = np.quantile(copies, [0.1, 0.5, 0.9])
     print(f"a copy: {copy:.2f} ms, spread {(high - low) / copy:.0%}")
-    if high - low > copy / 3:
-        return print("The copies differ by more than a third: the machine is busy. No verdict.")
+    busy = high - low > copy / 3
+    if busy:
+        print(
+            "The machine is busy: no verdict, only the middle half of the quotients of a round."
+        )
     for name, item in times.items():
-        speed = f", {1e3 * moved[name] / np.median(item):5.1f} GB/s" if moved else ""
-        print(f"{name:16} {np.median(item) / copy:5.1f} copies{speed}")
+        some = np.quantile(item / copies, [0.25, 0.75]) if busy else [np.median(item) / copy]
+        print(f"{name:16} {' to '.join(f'{one:.1f}' for one in some):>5} copies")
 
 
 # LOOPS: what the compiler may do.
@@ -104,12 +106,11 @@ def forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop):
     rstd[r] = 1/3; with gain 1 and bias 0 its y[r] is (-3.5, -1.5, 0.5, 4.5) / 3.
     x, y: (rows, D), NumPy arrays, both float32 or both float64; weight, bias: (D,).
     mean: (rows,), float64; rstd: (rows,), 1 / sqrt(var + eps).
-    One number at a time: x[r, i], read at most three times; y[r, i], written once. Each row is
-    finished before the next is begun, in one thread. The inputs stay as they are.
+    One number at a time: x[r, i], read at most three times; y[r, i], written once.
     Write the mean as np.float64(near) + rest: two float32 would round it.
     """
     D = x.shape[1]
-    number = x.dtype.type  # makes a float32 or float64; a plain 0.0 is float64, once compiled
+    number = x.dtype.type  # float32 or float64, as x: a sum that begins with 0.0 is slower
     for r in range(start, stop):
         total = number(0)
         for i in range(D):
@@ -135,8 +136,7 @@ def backward_rows(dy, x, mean, rstd, weight, dx, dweight, dbias, start, stop):
     dy, x, dx: (rows, D), all float32 or all float64; mean: (rows,), float64; rstd: (rows,).
     weight: (D,); dweight, dbias: (blocks, D); row r adds dy * x_hat and dy to what
         they hold in number r // ROWS_A_BLOCK, here called block, wherever start is.
-    As in 13.2: one number at a time, x[r, i] read at most three times, dx[r, i] written once,
-    row after row, in one thread. The inputs stay as they are.
+    As in 13.2: one number at a time, x[r, i] read at most three times, dx[r, i] written once.
     """
     D = x.shape[1]
     number = x.dtype.type

@@ -8,24 +8,61 @@ from torch.nn import functional as F
 
 from lessonkit.check.declare import instead
 
-from .checks import _FORGETS, _Derf, _Logits
+from .checks import _FORGETS, _Logits, _PointWise
 
 logits = functools.partial(instead, _Logits)
 
-# ----------------------------------------------------------------------------------------------- 12.3 derf
+# ------------------------------------------------------------------------------------------ 12.3 pointwise
 
 
 class OtherNames(nn.Module):
-    def __init__(self, width):
+    def __init__(self, width, curve, slope):
         super().__init__()
-        self.a, self.s = nn.Parameter(torch.tensor(0.5)), nn.Parameter(torch.tensor(0.0))
+        self.curve = curve
+        self.a, self.s = nn.Parameter(torch.tensor(slope)), nn.Parameter(torch.tensor(0.0))
         self.gamma, self.beta = (
             nn.Parameter(torch.ones(width)),
             nn.Parameter(torch.zeros(width)),
         )
 
     def forward(self, x):
-        return self.gamma * torch.erf(self.a * x + self.s) + self.beta
+        return self.gamma * self.curve(self.a * x + self.s) + self.beta
+
+
+class Measured(nn.Module):
+    """The curve's slope, measured on a small number; everything in one line."""
+
+    def __init__(self, width, curve, slope):
+        super().__init__()
+        small = torch.tensor(1e-3)
+        self.curve, self.shift = curve, nn.Parameter(torch.zeros(()))
+        self.alpha = nn.Parameter(slope * 2 * small / (curve(small) - curve(-small)))
+        self.weight, self.bias = (
+            nn.Parameter(torch.ones(width)),
+            nn.Parameter(torch.zeros(width)),
+        )
+
+    def forward(self, x):
+        return torch.addcmul(self.bias, self.weight, self.curve(self.alpha * x + self.shift))
+
+
+class ByAutograd(nn.Module):
+    """The curve's slope by backward()."""
+
+    def __init__(self, width, curve, slope):
+        super().__init__()
+        zero = torch.zeros(1, requires_grad=True)
+        curve(zero).sum().backward()
+        self.curve = curve
+        self.weight, self.bias = (
+            nn.Parameter(torch.ones(width)),
+            nn.Parameter(torch.zeros(width)),
+        )
+        self.alpha = nn.Parameter(torch.tensor(slope / zero.grad.item()))
+        self.shift = nn.Parameter(torch.tensor(0.0))
+
+    def forward(self, x):
+        return self.curve(x * self.alpha + self.shift) * self.weight + self.bias
 
 
 # ----------------------------------------------------------------------------------------------- 12.4 clinic
@@ -34,9 +71,9 @@ class OtherNames(nn.Module):
 class LengthOne(nn.Module):
     """Unit length, and a learned number in front."""
 
-    def __init__(self, head_size):
+    def __init__(self, head_size, bound):
         super().__init__()
-        self.g = nn.Parameter(torch.tensor(head_size**0.5))
+        self.g = nn.Parameter(torch.tensor(float(bound)))
 
     def forward(self, q, k):
         return self.g * F.normalize(q, dim=-1) @ F.normalize(k, dim=-1).transpose(-2, -1)
@@ -53,7 +90,7 @@ ANSWERS = {
         },
         "wrong": {
             "nothing typed": (
-                dict.fromkeys(_FORGETS, "") | {"LayerNorm": "abcef"},
+                dict.fromkeys(_FORGETS, "") | {"LayerNorm": "abcef", "InstanceNorm": "cde"},
                 "No letter is typed",
             ),
             "another letter": (_FORGETS | {"RMSNorm": "bcefg"}, "Right so far: LayerNorm"),
@@ -67,17 +104,21 @@ ANSWERS = {
             }
         }
     },
-    "derf": {
+    "pointwise": {
         "right": {
-            "the solution": _Derf,
-            "in one line": instead(
-                _Derf,
-                "return torch.addcmul(self.bias, self.weight, torch.erf(self.alpha * x + self.shift))",
+            "the solution": _PointWise,
+            "measured, in one line": Measured,
+            "by backward": ByAutograd,
+            "by torch.func": instead(
+                _PointWise, "own = torch.func.grad(curve)(torch.tensor(0.0))"
             ),
         },
         "wrong": {
             "other names": (OtherNames, "its parameters"),
-            "without super": (instead(_Derf, "super()"), "super().__init__() must come first"),
+            "without super": (
+                instead(_PointWise, "super()"),
+                "super().__init__() must come first",
+            ),
         },
     },
     "nanochat": {
@@ -114,15 +155,11 @@ ANSWERS = {
                 "plain list",
             ),
             "normalized and clamped": (
-                logits("return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).clamp(-1, 1)"),
+                logits("return (q_hat @ k_hat.mT * self.factor).clamp(-1, 1)"),
                 "has not the largest score",
             ),
-            "clamped": (
-                logits("return (q @ k.mT / 8**0.5).clamp(-2.8, 2.8)"),
-                "scores when queries",
-            ),
             "the queries detached": (logits("q_hat = self.norm_q(q.detach())"), "q"),
-            "divided by sqrt(8)": (logits("return q_hat @ k_hat.mT / 8**0.5"), "if d is 40"),
+            "for d = 8 alone": (logits("self.factor = bound / 8"), "if d is 40"),
         },
     },
 }

@@ -12,6 +12,7 @@ from lessonkit.check.declare import (
     call_layer,
     draw,
     exercise,
+    filled,
     gradients,
     kind_of,
     of_a_layer,
@@ -81,7 +82,8 @@ def forgets(answer):
         reject(
             f"check.forgets takes a dictionary with the keys {', '.join(_FORGETS)}, not {other}."
         )
-    if not any(answer[norm] for norm in _FORGETS if norm != "LayerNorm"):  # the example
+    examples = ("LayerNorm", "InstanceNorm")
+    if not any(answer[norm] for norm in _FORGETS if norm not in examples):
         reject("No letter is typed yet: put them between the quotes.")
     for i, (norm, right) in enumerate(_FORGETS.items()):
         so_far = f" Right so far: {', '.join([*_FORGETS][:i])}." if i else ""
@@ -105,6 +107,14 @@ centered_layer = quiz(
     weight=(
         ([2, 2], [-2, -1], [1, 0], [-1, -1]),
         {
+            ((4, 4), (-4, -2), (2, 0), (-2, -2)): (
+                "That is twice the right matrix. An RMSNorm would not notice, but the row in the stream would be twice as "
+                "long."
+            ),
+            ((0, 0), (-0.5, 0.5), (0.5, -0.5), (0, 0)): (
+                "Rows and columns have lost their means. The output changes with each row's mean as well: only the "
+                "columns lose theirs."
+            ),
             ((1, -1), (0.5, -0.5), (1.5, -1.5), (1, -1)): (
                 "Each row has lost its mean. The mean of W h + b is over the outputs, so it is the columns that count."
             ),
@@ -146,25 +156,35 @@ centered_layer = quiz(
     ),
 )
 
-# ------------------------------------------------------------------------------------------------------------ derf
+# ------------------------------------------------------------------------------------------------------ pointwise
 
 
-class _Derf(nn.Module):
-    def __init__(self, width):
+class _PointWise(nn.Module):
+    def __init__(self, width, curve, slope):
         super().__init__()
-        self.alpha = nn.Parameter(torch.tensor(0.5))
+        zero = torch.tensor(0.0, requires_grad=True)
+        own = torch.autograd.grad(curve(zero), zero)[0]
+        self.curve = curve
+        self.alpha = nn.Parameter(slope / own)
         self.shift = nn.Parameter(torch.tensor(0.0))
         self.weight = nn.Parameter(torch.ones(width))
         self.bias = nn.Parameter(torch.zeros(width))
 
     def forward(self, x):
         inner = self.alpha * x + self.shift
-        bent = torch.erf(inner)
+        bent = self.curve(inner)
         return self.weight * bent + self.bias
 
 
+def _steep(x):
+    return torch.tanh(3 * x) / 2
+
+
+_erf_layer = lambda cls: cls(4, torch.erf, 0.5)
+
+
 def _at_the_start(cls):
-    layer = cls(4)
+    layer = _erf_layer(cls)
     names = ("alpha", "shift", "weight", "bias")
     starts = {f"{name} at the start": getattr(layer, name, "missing") for name in names}
     return {
@@ -173,20 +193,69 @@ def _at_the_start(cls):
     }
 
 
-derf = exercise(
-    _Derf,
+def _slopes(cls):
+    """Return the slope at 0 of new layers: the output at a small number, over that number."""
+    small = torch.full((4,), 1e-3)
+    new = {
+        "tanh": (torch.tanh, 0.5),
+        "erf": (torch.erf, 2.0),
+        "arctan": (torch.arctan, 0.25),
+        "tanh(3 x) / 2": (_steep, 1.0),
+    }
+    return {
+        f"the slope at 0 with curve {name} and slope {slope}": (
+            cls(4, curve, slope)(small) / small
+        ).detach()
+        for name, (curve, slope) in new.items()
+    }
+
+
+pointwise = exercise(
+    _PointWise,
     [
-        Probe("a new layer of width 4", _at_the_start),
-        call_layer("a (3, 4) matrix", lambda cls: cls(4), draw(71, 3, 4), {}),
+        # 1e-3: whoever measures the curve's slope on a small number is a little off
+        Probe(
+            "a new layer of width 4, with erf and the slope 0.5",
+            _at_the_start,
+            tolerance=1e-3,
+            seconds=60.0,  # the first torch.func.grad of a process loads much
+        ),
+        Probe("four new layers", _slopes, tolerance=1e-3),
+        call_layer("a (3, 4) matrix, with erf", _erf_layer, draw(71, 3, 4), {}),
     ],
-    of_a_layer(lambda cls: cls(4), draw(73, 3, 4)),
+    of_a_layer(_erf_layer, draw(73, 3, 4)),
     takes={"x": "... D"},
-    use=lambda cls, sizes: cls(sizes["D"]),
-    tried="the parameters and their start, one to four axes, copies, gradients",
+    use=lambda cls, sizes: filled(cls(sizes["D"], torch.arctan, 2.0), 74),
+    tried="the parameters and their start, four curves, one to four axes, copies, gradients",
     wrong="""
-    # the shift is added after the erf: there it does what the bias does. | Add it to alpha * x.
+    # alpha starts at the slope itself. That is the layer's slope only if the curve's own is 1 at 0, as tanh's is.
+    self.alpha = nn.Parameter(torch.tensor(float(slope)))
+
+    # alpha starts at the slope times the curve's own. The layer's slope is alpha times the curve's. | Divide.
+    self.alpha = nn.Parameter(slope * own)
+
+    # alpha starts at 0.5, whatever slope is asked for.
+    self.alpha = nn.Parameter(torch.tensor(0.5))
+
+    # the slope is reached by the gain. It is the start of alpha that is asked for: the gain starts at ones.
+    self.alpha = nn.Parameter(torch.tensor(1.0))
+    self.weight = nn.Parameter(torch.ones(width) * slope / own)
+
+    # the curve is erf, whatever is handed over. | Call self.curve.
+    bent = torch.erf(inner)
+
+    # the curve is tanh, whatever is handed over. | Call self.curve.
+    bent = torch.tanh(inner)
+
+    # erf is replaced by a tanh of the same slope. The two differ away from 0. | Call self.curve.
+    bent = torch.tanh(inner * 2 / torch.pi**0.5)
+
+    # the shift is added after the curve: there it does what the bias does. | Add it to alpha * x.
     inner = self.alpha * x
-    bent = torch.erf(inner) + self.shift
+    bent = self.curve(inner) + self.shift
+
+    # the shift is subtracted. | Add it to alpha * x.
+    inner = self.alpha * x - self.shift
 
     # the shift is multiplied by alpha. | The formula says alpha x + s, not alpha (x + s).
     inner = self.alpha * (x + self.shift)
@@ -195,7 +264,7 @@ derf = exercise(
     return self.weight * (bent + self.bias)
 
     # alpha or the shift is a number for each feature. Each is one number for the layer.
-    self.alpha = nn.Parameter(torch.full((width,), 0.5))
+    self.alpha = nn.Parameter(torch.full((width,), slope / own.item()))
     # or
     self.shift = nn.Parameter(torch.zeros(width))
 
@@ -203,7 +272,7 @@ derf = exercise(
     self.alpha = nn.Parameter(0.5)
 
     # alpha is a plain number, so no optimizer can train it. | Make it an nn.Parameter.
-    self.alpha = 0.5
+    self.alpha = slope / own
     """,
 )
 
@@ -258,15 +327,16 @@ nanochat = quiz(
 
 
 class _Logits(nn.Module):
-    def __init__(self, head_size):
+    def __init__(self, head_size, bound):
         super().__init__()
         self.norm_q = nn.LayerNorm(head_size, bias=False)
         self.norm_k = nn.LayerNorm(head_size, bias=False)
+        self.factor = bound / head_size
 
     def forward(self, q, k):
         q_hat = self.norm_q(q)
         k_hat = self.norm_k(k)
-        return q_hat @ k_hat.mT / q.shape[-1] ** 0.5
+        return q_hat @ k_hat.mT * self.factor
 
 
 def _of_three_sizes(seed, *sizes):
@@ -281,7 +351,7 @@ def _shapes(cls):
     seen = {}
     for size in ((2, 3, 5, 8), (1, 2, 4, 6), (3, 1, 7, 16)):
         q, k = (draw(seed, *size, dtype=torch.bfloat16) for seed in (63, 64))
-        out = cls(size[-1]).bfloat16()(q, k)
+        out = cls(size[-1], 3.0).bfloat16()(q, k)
         shape = (tuple(out.shape), str(out.dtype)) if isinstance(out, torch.Tensor) else out
         seen[f"shape and dtype for (B, H, T, d) = {size}"] = shape
     return seen
@@ -316,7 +386,7 @@ def _steady(cls):
         change(q, k)
         return torch.stack([before, look(layer(q, k))]).detach()
 
-    layer = cls(8)
+    layer = cls(8, 3.0)
     return {what: scores(*how) for what, how in _CHANGES.items()}
 
 
@@ -326,7 +396,7 @@ def _read_steady(seen):
 
 
 def _bound(cls):
-    layer, q, k = cls(8), _QUERIES.clone(), _KEYS.clone()
+    layer, q, k = cls(8, 3.0), _QUERIES.clone(), _KEYS.clone()
     logits = torch.stack([layer(q, k), layer(q, q.clone())])  # each query as a key, too
     return {"logits": logits, "same": torch.equal(q, _QUERIES) and torch.equal(k, _KEYS)}
 
@@ -335,7 +405,7 @@ def _read_bound(seen):
     logits = seen["logits"].detach()
     return {
         "zeros, nan or inf among the scores": not (logits.isfinite() & (logits != 0)).all(),
-        "a score beyond sqrt(d) in size": bool(logits.abs().max() > 8**0.5 + 1e-3),
+        "a score beyond bound in size": bool(logits.abs().max() > 3 + 1e-3),
         "queries and keys after the call": "as before" if seen["same"] else "changed",
     }
 
@@ -343,13 +413,15 @@ def _read_bound(seen):
 def _likes_itself(cls):
     wide = draw(66, 2, 20, 70, 40, dtype=torch.float32)
     return {
-        f"d is {x.shape[-1]}": cls(x.shape[-1])(x.clone(), x.clone()).detach()
-        for x in (_QUERIES, wide)
+        f"d is {x.shape[-1]} and bound {bound}": cls(x.shape[-1], bound)(
+            x.clone(), x.clone()
+        ).detach()
+        for x, bound in ((_QUERIES, 3.0), (wide, 10.0))
     }
 
 
 def _read_itself(seen):
-    largest = (seen["d is 8"].argmax(-1) == torch.arange(5)).all()
+    largest = (seen["d is 8 and bound 3.0"].argmax(-1) == torch.arange(5)).all()
     told = {
         "the key that equals the query": f"has {'' if largest else 'not '}the largest score"
     }
@@ -359,7 +431,7 @@ def _read_itself(seen):
 
 
 def _trained(cls):
-    layer = cls(8)
+    layer = cls(8, 3.0)
     layer(_QUERIES.clone(), _KEYS.clone())
     parameters = dict(layer.named_parameters())
     if not parameters:
@@ -386,7 +458,7 @@ qk_logits_module = exercise(
         Probe("keys that are the queries", _likes_itself, tolerance=1e-3, reads=_read_itself),
         Probe("a new module after one call", _trained),
     ],
-    of_a_layer(lambda cls: cls(8), _QUERIES.double(), _KEYS.double()),
+    of_a_layer(lambda cls: cls(8, 3.0), _QUERIES.double(), _KEYS.double()),
     tried="other samples, heads and steps, size, the bound, trained gains",
     wrong="""
     # nothing has changed: one mean for the whole tensor, and a new layer at each call.
@@ -415,29 +487,53 @@ qk_logits_module = exercise(
     # or
     q_hat, k_hat = q, F.rms_norm(k, k.shape[-1:]) * self.norm_k.weight
 
-    # without the division by sqrt(d) the bound is d.
+    # the product of two normalized rows is as large as d, for equal rows. No factor makes bound of it yet. | Find the factor that makes bound of d.
     return q_hat @ k_hat.mT
 
-    # later words are masked here. The leak is in the norms, so a mask does not heal it. | Return all scores.
-    return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).tril()
-    # or
-    return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).masked_fill(q.new_ones(q.shape[2], q.shape[2]).triu(1) > 0, -torch.inf)
-    # or
-    return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).masked_fill(q.new_ones(q.shape[2], q.shape[2]).triu(1) > 0, -1e9)
+    # divided by sqrt(d) the largest score is sqrt(d), whatever bound is. | Find the factor that makes bound of d.
+    return q_hat @ k_hat.mT / q.shape[-1] ** 0.5
 
-    # the scores are too small by sqrt(d). | After a norm, divide by sqrt(d); after a cut to length 1, multiply by it.
-    return q_hat @ k_hat.mT / q.shape[-1]
+    # bound multiplies what is as large as sqrt(d) already. | Find the factor that makes bound of d.
+    return q_hat @ k_hat.mT * self.factor * q.shape[-1] ** 0.5
+
+    # bound multiplies what is as large as d already: normalized rows do not have the length 1. | Find the factor that makes bound of d.
+    return q_hat @ k_hat.mT * self.factor * q.shape[-1]
+
+    # after that factor the scores are divided by sqrt(d) once more. | bound is what the largest score is to be in the end.
+    return q_hat @ k_hat.mT * self.factor / q.shape[-1] ** 0.5
+
+    # the factor multiplies queries and keys both, so the scores get its square.
+    return (q_hat * self.factor) @ (k_hat * self.factor).mT
+
+    # the scores are cut off, or bent, at bound, and not normalized: what is large is still told apart by its size. | Normalize queries and keys.
+    return (q @ k.mT / q.shape[-1] ** 0.5).clamp(-3, 3)
+    # or
+    return 3 * torch.tanh(q @ k.mT / q.shape[-1] ** 0.5 / 3)
+
+    # the scores are normalized, and not the queries and keys: each score then depends on the other keys. | Normalize q and k.
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    return F.layer_norm(scores, scores.shape[-1:]) * self.norm_q.weight.mean() * self.norm_k.weight.mean()
+    # or
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    return F.layer_norm(scores, scores.shape[-1:])
+
+    # later words are masked here. The leak is in the norms, so a mask does not heal it. | Return all scores.
+    return (q_hat @ k_hat.mT * self.factor).tril()
+    # or
+    return (q_hat @ k_hat.mT * self.factor).masked_fill(q.new_ones(q.shape[2], q.shape[2]).triu(1) > 0, -torch.inf)
+    # or
+    return (q_hat @ k_hat.mT * self.factor).masked_fill(q.new_ones(q.shape[2], q.shape[2]).triu(1) > 0, -1e9)
 
     # queries and keys have changed places: row i belongs to query i. | Write q @ k.mT.
-    return k_hat @ q_hat.mT / q.shape[-1] ** 0.5
+    return k_hat @ q_hat.mT * self.factor
 
     # the shapes do not fit: the keys' last two axes change places before the norm or not at all, or the scores are normalized. | Normalize q and k, then write q @ k.mT.
-    return q_hat @ k_hat / q.shape[-1] ** 0.5
+    return q_hat @ k_hat * self.factor
 
     # the softmax is applied already. | Return the scores.
-    return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).softmax(-1)
+    return (q_hat @ k_hat.mT * self.factor).softmax(-1)
     # or
     q_hat, k_hat = F.rms_norm(q, q.shape[-1:]) * self.norm_q.weight, F.rms_norm(k, k.shape[-1:]) * self.norm_k.weight
-    return (q_hat @ k_hat.mT / q.shape[-1] ** 0.5).softmax(-1)
+    return (q_hat @ k_hat.mT * self.factor).softmax(-1)
     """,
 )

@@ -28,7 +28,13 @@ words_moved = quiz(
         dict.fromkeys((1, 4), _FIVE)
         | {7: "Two of the lines write the means: one number a row."},
     ),
-    forward=(2, dict.fromkeys((1, 3, 4), _TRIPS)),
+    forward=(
+        2,
+        dict.fromkeys((1, 3, 4), _TRIPS)
+        | {
+            12: "That is the seven lines again. A fused kernel does all of them while the row is in the cache."
+        },
+    ),
     backward=(
         3,
         {
@@ -459,6 +465,10 @@ backward_rows = exercise(
     # dbias adds up h. | It is the sum of dy.
     dbias[block, i] += h
 
+    # dweight and dbias add up h in the place of dy. The gain is not in these two gradients. | They are the sums of dy * x_hat and of dy.
+    dweight[block, i] += h * x_hat
+    dbias[block, i] += h
+
     # the sums of a row overwrite those of the row before. | Add: +=.
     dweight[block, i] = dy[r, i] * x_hat
     dbias[block, i] = dy[r, i]
@@ -548,6 +558,9 @@ mended_statistics = exercise(
     mean = row.nanmean(-1, keepdim=True)
     c = row - mean
     var = (c * c).nanmean(-1, keepdim=True)
+
+    # what the padding adds is subtracted again. That is right on paper, and far from zero float32 has no digits left for it. | Let the padding add nothing: set c to 0 there.
+    var = ((c * c).sum(-1, keepdim=True) - (width - D) * mean * mean) / D
 
     # E[x^2] - E[x]^2 is right on paper. Far from zero, float32 has no digits left for the difference. | Subtract the mean first, then square.
     var = (row * row).sum(-1, keepdim=True) / D - mean * mean
