@@ -214,7 +214,8 @@ def test_a_prediction_is_clicked_or_answered_by_keys_and_its_outcome_says_what_w
     page, outcome = notebook.page, below(notebook.cells(), "predict-3-1")
     closing = page.locator(".after-predict-3-1")
     assert closing.get_attribute("open") is None and "expected" not in output_of(notebook.cells()[outcome])
-    assert notebook.go_to("predict-3-1-asked").locator("ul").last.is_hidden(), "the options are buttons"
+    options = notebook.go_to("predict-3-1-asked").locator("ul").last
+    options.wait_for(state="hidden")  # they are buttons, as soon as the cell below is drawn
     asked = notebook.go_to("predict-3-1")
     asked.locator("summary").nth(1).click()
     answers(asked, "b")
