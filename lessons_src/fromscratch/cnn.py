@@ -52,7 +52,7 @@ def kaiming(net):
     return net
 
 
-# Trains the net without a norm, with five levers.
+# Trains the net without a norm, with six levers.
 def pulled(
     digits, weights=1, biases=1, pictures=1, first_rate=1, last_rate=1, adam=False, seed=0
 ):
