@@ -424,10 +424,10 @@ mended_tokens = exercise(
     # tanh keeps them 3e-5 apart
     [_counted(2, _FAR_OUT, "from 3.5 to 5 on both sides", 1e-6)],
     [_judged("four samples of three features", _SAMPLES, reads=_normalized)],
-    [_turns(0)],
     [_shuffled()],
     [Probe("four random samples", _reached, reads=_read_reached)],
     [Probe("float32 features that are all 0 (x of shape (40, 2), E = 7)", _at_zero)],
+    [_turns(0)],
     tried="values of each feature, samples alone, other features, mean and mean square, gradients",
     wrong="""
     # x has no axis for the E numbers yet: x.unsqueeze(-1) is (B, K, 1), and times (K, E) it becomes (B, K, E).

@@ -50,7 +50,7 @@ print("digits read:", _digits_read(patient))
 # %% [markdown]
 # About 10 % is chance. So the net has learned nothing, and no error said so. An author of a library for recommendations suspected this fault in the experiments of a paper. At the end of the lesson you mend it, and find out whether the norm was worth the trouble.
 #
-# *About 58 min, in two sittings of 28 and 30.* **You'll be able to**
+# *About 59 min, in two sittings of 28 and 31.* **You'll be able to**
 # - carry out LayerNorm as two moves, and find rows that it cannot tell apart;
 # - build RMSNorm and say which move it leaves out;
 # - say which changes of weights and data a norm does not see;
