@@ -11,12 +11,13 @@ import torch
 
 
 # Trains a reader of tokens, and tests it.
-def _digits_read(tokens):
+def _digits_read(tokens, adam=False):
     """Train a gain, a bias and a linear layer on tokens(x, weight, bias): what does it read?"""
     torch.manual_seed(0)
     weight, bias = nn.Parameter(torch.randn(64, 4)), nn.Parameter(torch.randn(64, 4))  # (K, E)
     reader, digits = nn.Linear(256, 10), data.digits_split(0)
-    optimizer = torch.optim.SGD([weight, bias, *reader.parameters()], lr=0.05)
+    rule, rate = (torch.optim.Adam, 0.01) if adam else (torch.optim.SGD, 0.05)
+    optimizer = rule([weight, bias, *reader.parameters()], lr=rate)
     for _ in range(200):
         optimizer.zero_grad()
         scores = reader(tokens(digits.x_train.flatten(1), weight, bias).flatten(1))  # (B, 10)

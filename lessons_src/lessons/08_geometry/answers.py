@@ -89,6 +89,8 @@ ANSWERS = {
             "squashed first": squashed,
         },
         "wrong": {
+            "a sine": (lambda x, w, b: _tokens(torch.sin(x), w, b), "turns back"),
+            "a square": (lambda x, w, b: _tokens((x - 0.3) ** 2, w, b), "turns back"),
             "noise": (lambda x, w, b: _tokens(0 * x + torch.randn_like(x), w, b), "alone"),
             "five numbers": (instead(_tokens, "return F.layer_norm(row, (5,))"), "E = 7"),
             "24 samples": (

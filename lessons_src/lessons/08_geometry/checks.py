@@ -24,6 +24,12 @@ _two_moves = quiz(
     x_hat=(
         (1.4, 0.2, -0.2, -1.4),
         {
+            (
+                7.0,
+                1.0,
+                -1.0,
+                -7.0,
+            ): "That is P x, after the first move. The second divides by sigma.",
             (0.7, 0.1, -0.1, -0.7): "This row has the length 1. The radius is √4 = 2.",
             (
                 0.28,
@@ -240,7 +246,11 @@ _TOKEN_WEIGHT, _TOKEN_BIAS = draw(51, 3, 5), draw(52, 3, 5)  # (K, E)
 _SAMPLES = draw(53, 4, 3)  # (B, K)
 
 
-_FLAT = "Some values share a token. Is there a function that is flat there, like relu, clamp or round?"
+_FLAT = (
+    "Some values share a token. Is there a function that is flat there, like relu, clamp or round, "
+    "or one that turns back, like a square or a sine?"
+)
+_SHARED = "any of the 601 tokens shared by values that are 1/4 apart or more"
 
 
 def _different(tokens, share):
@@ -261,7 +271,7 @@ def _judged(label, *batches, reads, seed=51):
         label,
         run,
         reads=lambda seen: reads(*seen["tokens"]),
-        why=lambda seen: _FLAT if "the number of different tokens" in seen else "",
+        why=lambda seen: _FLAT if {"the number of different tokens", _SHARED} & {*seen} else "",
         anew=lambda other: _judged(label, *batches, reads=reads, seed=other),
     )
 
@@ -279,6 +289,21 @@ def _counted(feature, values, label, share=1e-3):
 
     words = f"{len(values)} different values of feature {feature}, {label}"
     return _judged(f"{words} (x of shape ({len(values)}, 3), E = 5)", x, reads=reads)
+
+
+def _turns(feature):
+    """Return a Probe of values so close that a curve of tokens which meets itself again is seen to do so."""
+    values = torch.linspace(-3, 3, 601, dtype=torch.float64)
+    x = _SAMPLES[:1].repeat(len(values), 1)
+    x[:, feature] = values
+
+    def reads(tokens):
+        apart = torch.cdist(tokens[:, feature].detach(), tokens[:, feature].detach())
+        far = (values[:, None] - values).abs() > 0.25 - 1e-9
+        return {_SHARED: bool((far & (apart <= 1e-3 * apart.max())).any())}
+
+    words = f"601 values of feature {feature} from -3 to 3 (x of shape (601, 3), E = 5)"
+    return _judged(words, x, reads=reads)
 
 
 def _shuffled(seed=53):
@@ -402,6 +427,7 @@ mended_tokens = exercise(
     [_shuffled()],
     [Probe("four random samples", _reached, reads=_read_reached)],
     [Probe("float32 features that are all 0 (x of shape (40, 2), E = 7)", _at_zero)],
+    [_turns(0)],
     tried="values of each feature, samples alone, other features, mean and mean square, gradients",
     wrong="""
     # x has no axis for the E numbers yet: x.unsqueeze(-1) is (B, K, 1), and times (K, E) it becomes (B, K, E).

@@ -42,7 +42,7 @@ class RightDryRun(nn.Module):
 
 
 ANSWERS = {
-    "shrinking": {"right": {"decimals and text": dict(after="1", smaller=216, factor=6.0)}},
+    "shrinking": {"right": {"decimals and text": dict(after="1", factor=6.0)}},
     "winning": {
         "right": {
             "a small rate": _WINNING,

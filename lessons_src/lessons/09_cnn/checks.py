@@ -35,21 +35,11 @@ shrinking = quiz(
         {
             3: "That is the square of the bound. The mean square is a third of it.",
             2: "That is what the unit adds up. The ReLU leaves half of it.",
+            4: "That is the unit with 4 inputs. Here are 144, of mean square 6.",
             36: "That is with the bound, 1/12, for the mean square of a weight. It is bound * bound / 3.",
             12: "That is with the bound not squared. The mean square of a weight is bound * bound / 3.",
             1 / 36: "That adds up 4 products. This unit adds up 144 of them.",
             1 / 6: "The inputs have the mean square 6, not 1.",
-        },
-    ),
-    smaller=(
-        216.0,
-        {
-            36: "Six layers divide by 6 six times: 6 to the power of 6, and then the root.",
-            6: "That is the mean square in one layer. Six layers divide by 6 six times; then take the root.",
-            **dict.fromkeys(
-                (6**0.5, 2.449, 2.45),
-                "That is one layer. The factors of six layers are multiplied.",
-            ),
         },
     ),
     factor=(
@@ -57,6 +47,10 @@ shrinking = quiz(
         {
             3: "That keeps the mean square up to the ReLU, which takes half of it.",
             2: "That makes up for the ReLU. The sum has lost two thirds as well.",
+            **dict.fromkeys(
+                (2 / 144, 0.0139, 0.01389),
+                "That is Kaiming's mean square itself. How many times PyTorch's, 1/432, is it?",
+            ),
         },
     ),
 )

@@ -1,14 +1,20 @@
 """What lesson 9 says of many runs."""
 
 import copy
+import math
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from fromscratch.cnn import digit_cnn, kaiming, learn, mlp, pulled
-from lessonkit import data, train
+from lessonkit import data
 from lessonkit.evidence import record
+
+
+def layer_norm(*sizes):
+    """LayerNorm of each image, with a gain and a bias for each pixel of each channel."""
+    return nn.LayerNorm(sizes)
 
 
 @torch.no_grad()
@@ -26,8 +32,12 @@ class OverTheBatch(nn.Module):
         return (x - x.mean(0)) / torch.sqrt(x.var(0, correction=0) + 1e-5)
 
 
-# Nats of the loss, points of the tests (50 images one by one: one image is 2 points; early in
-# training rounding counts most).
+def batch_norm(*sizes):
+    """BatchNorm of each pixel of each channel."""
+    return nn.Sequential(nn.Flatten(), nn.BatchNorm1d(math.prod(sizes)), nn.Unflatten(1, sizes))
+
+
+# Nats of the loss, points of the tests (50 images one by one: one image is 2 points).
 @record(
     seeds=range(8),
     shows={"loss": ".2f", "script": ".0f %", "alone": ".0f %"},
@@ -35,36 +45,28 @@ class OverTheBatch(nn.Module):
     run=["healthy", "run A", "run B", "run C"],
 )
 def cnn_three_faults(seed, run="healthy", split=0):
-    """A net of linear layers after epochs 2, 4, 6, 8 and 10: a healthy one, or one with a fault.
+    """A net of six convolutions after six epochs: a healthy one, or one with a fault.
 
     loss: of training. script: percent read of the test digits sorted by class, ten at a time, as
     the net is left by training. alone: after eval(), 50 digits one by one.
     """
     digits = data.digits_split(split)
-    by_class = digits.y_test.argsort(stable=True)  # (500,) all zeros first, then all ones ...
-    some = torch.arange(0, 500, 10)
-    squashed = lambda out, y: F.cross_entropy(out.sigmoid(), y)
-    norm, loss, eval_mode = {
-        "healthy": (nn.LayerNorm, F.cross_entropy, True),
-        "run A": (lambda D: OverTheBatch(), F.cross_entropy, True),
-        "run B": (nn.LayerNorm, squashed, True),
-        "run C": (nn.BatchNorm1d, F.cross_entropy, False),
+    norm, end = {
+        "healthy": (layer_norm, ()),
+        "run A": (lambda *sizes: OverTheBatch(), ()),
+        "run B": (layer_norm, (nn.Sigmoid(),)),
+        "run C": (batch_norm, ()),
     }[run]
-    history = train.compare(
-        {run: lambda: mlp(norm)},
-        seeds=[seed],
-        data=(digits.x_train[:, None], digits.y_train),
-        epochs=10,
-        loss=loss,
-        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1, fused=True),
-        evaluate={
-            "script": lambda model: tested(model, digits, 10, by_class, not model.training),
-            "alone": lambda model: tested(model, digits, 1, some, True),
-        },
-        every=42,
-        eval_mode=eval_mode,
-    )[run]
-    return {key: history[key][0] for key in ("loss", "script", "alone")}
+    net = digit_cnn(norm).extend(end)
+    learn(net, digits, rate=0.1, seed=seed)
+    with torch.no_grad():
+        scores = copy.deepcopy(net).train()(digits.x_train[:, None])
+    return {
+        "loss": F.cross_entropy(scores, digits.y_train).item(),
+        # all zeros first, then all ones ...
+        "script": tested(net, digits, 10, digits.y_test.argsort(stable=True), eval_mode=False),
+        "alone": tested(net, digits, 1, torch.arange(0, 500, 10), eval_mode=True),
+    }
 
 
 LEVERS = {
@@ -75,6 +77,7 @@ LEVERS = {
     "first rate": {"first_rate": 150.0},
     "last rate": {"last_rate": 150.0},
     "first layers fixed": {"weights": 6**0.5, "first_rate": 0.0},
+    "Adam": {"adam": True},
 }
 
 
@@ -90,7 +93,7 @@ LEVERS = {
 def levers(seed, lever="weights", split=1):
     """Percent of the validation digits that the net without a norm reads, with one lever pulled.
 
-    The last one has the larger weights, and its first three layers stay as they were drawn.
+    first layers fixed: the weights are larger, and those of the first three layers never change.
     """
     practice = data.digits_split(split).validating()
     return {"reads": pulled(practice, **LEVERS[lever], seed=seed)}
@@ -115,7 +118,7 @@ def cnn_learning_rates(seed, rate=0.01, split=0):
     10 %. ahead: the net without a norm, on the test digits.
     """
     whole, ends = data.digits_split(split), {}
-    for name, norm in {"no_norm": None, "layer_norm": lambda *CHW: nn.LayerNorm(CHW)}.items():
+    for name, norm in {"no_norm": None, "layer_norm": layer_norm}.items():
         torch.manual_seed(seed)
         net = kaiming(digit_cnn(norm))
         ends[f"{name}_validation"] = learn(net, whole.validating(), rate, seed=seed)[-1]
@@ -138,12 +141,12 @@ def with_means_of(net, x):
     return net
 
 
-def corrected(net, stored, factor):
-    """A copy of the net whose BatchNorms hold a factor of what they have stored."""
+def corrected(net, means=1.0, variances=1.0, layers=3):
+    """A copy of the net whose first BatchNorms hold a factor of what they have stored."""
     net = copy.deepcopy(net)
-    for layer in net:
-        if isinstance(layer, nn.BatchNorm1d):
-            getattr(layer, stored).mul_(factor)
+    for layer in [layer for layer in net if isinstance(layer, nn.BatchNorm1d)][:layers]:
+        layer.running_mean.mul_(means)
+        layer.running_var.mul_(variances)
     return net
 
 
@@ -159,6 +162,9 @@ def corrected(net, stored, factor):
             ),
             "means",
             "variances",
+            "both",
+            "both_first",
+            "no_means",
             "means_of_dim",
             "means_of_ink",
         ],
@@ -173,7 +179,8 @@ def cnn_dim(seed, start="kaiming", split=0, contrast=0.25):
 
     batch, layer, none: with BatchNorm, LayerNorm, no norm. _dim: standardized pixels times the
     contrast. _ink: the ink times the contrast, before it is standardized as in training. means,
-    variances: _dim, with what BatchNorm stored of these corrected by the factor. means_of_dim,
+    variances, both: _dim, with what BatchNorm stored of these corrected by the factor; both_first:
+    in the first of its three layers only. no_means: with stored means of 0. means_of_dim,
     means_of_ink: with means taken from dim training pictures.
     """
     digits, nets = data.digits_split(split), {}
@@ -187,11 +194,22 @@ def cnn_dim(seed, start="kaiming", split=0, contrast=0.25):
     reads = lambda net, x: 100 * (net.eval()(x).argmax(-1) == y).double().mean().item()
     seen = {"": x, "_dim": contrast * x, "_ink": less_ink(x)}
     batch = nets["batch"]
-    return {
-        f"{name}{kind}": reads(nets[name], seen[kind]) for name in nets for kind in seen
-    } | {
-        "means": reads(corrected(batch, "running_mean", contrast), seen["_dim"]),
-        "variances": reads(corrected(batch, "running_var", contrast**2), seen["_dim"]),
-        "means_of_dim": reads(with_means_of(batch, contrast * digits.x_train), seen["_dim"]),
-        "means_of_ink": reads(with_means_of(batch, less_ink(digits.x_train)), seen["_ink"]),
-    }
+    return (
+        {f"{name}{kind}": reads(nets[name], seen[kind]) for name in nets for kind in seen}
+        | {
+            name: reads(corrected(batch, **factors), seen["_dim"])
+            for name, factors in {
+                "means": {"means": contrast},
+                "variances": {"variances": contrast**2},
+                "both": {"means": contrast, "variances": contrast**2},
+                "both_first": {"means": contrast, "variances": contrast**2, "layers": 1},
+                "no_means": {"means": 0.0},
+            }.items()
+        }
+        | {
+            "means_of_dim": reads(
+                with_means_of(batch, contrast * digits.x_train), seen["_dim"]
+            ),
+            "means_of_ink": reads(with_means_of(batch, less_ink(digits.x_train)), seen["_ink"]),
+        }
+    )
