@@ -163,10 +163,7 @@ def test_the_table_is_whole_after_each_row_and_is_taken_up_again(tmp_path):
 def test_a_class_is_graded_whatever_was_handed_in(tmp_path, capsys):
     """Two wrong of three, untouched, another lesson's, no notebook, right with a side effect."""
     folder = tmp_path / "in"
-    wrong = {
-        "6.1": USES + "x.mean(0), x.var(0)",
-        "6.2": "ages_on_paper = 1 / 0",
-    }
+    wrong = {"6.1": USES + "x.mean(0), x.var(0)", "6.2": "ages_on_paper = 1 / 0"}
     effect = "import os, operator\ntorch.set_default_dtype(torch.float64)\n" + solved("6.1")
     write(with_answers(answers=wrong), folder / "two.ipynb")
     write(with_answers(False), folder / "untouched.ipynb")
