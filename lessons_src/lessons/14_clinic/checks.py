@@ -408,13 +408,17 @@ def _test_of_layers(right, refuses, passes, faults, wrong):
     return judging(right, accepts=_SOUND, refuses=faulty, wrong=wrong, why=why)
 
 
-def _trial(cls, x, size=None, eps=1e-5):  # the lesson's, on which its tests lean
+def _build(cls, size=5, dtype=torch.float64, **options):  # the lesson's, as is the next
+    layer, g = cls(size, **options).to(dtype), torch.Generator().manual_seed(148)
+    for _, p in sorted(layer.named_parameters())[::-1]:
+        nn.init.normal_(p, generator=g)
+    return layer
+
+
+def _trial(cls, x, size=None, eps=1e-5):
     size = size or x.shape[-1:]
-    layer = cls(size if len(size) > 1 else size[0], eps=eps).to(x.dtype)
-    g = torch.Generator().manual_seed(148)
-    leaves = [
-        nn.init.normal_(p, generator=g) for _, p in sorted(layer.named_parameters())[::-1]
-    ]
+    layer = _build(cls, size if len(size) > 1 else size[0], x.dtype, eps=eps)
+    leaves = [p for _, p in sorted(layer.named_parameters())[::-1]]
     right = F.layer_norm(x.double(), size, *[p.double() for p in leaves], eps=eps)
     return [x, *leaves], layer(x), right
 
@@ -431,7 +435,7 @@ def _gradient(cls):
 
 
 def _again(cls):
-    layer = cls(5).double()
+    layer = _build(cls)
     x = draw(84, 4, 5)
     first = layer(x.clone())
     kept = first.clone()
@@ -509,7 +513,7 @@ gradient = _test_of_layers(
 again = _test_of_layers(
     _again,
     refuses="Compare the layer with itself, in one type, and clone what you keep.",
-    passes="Four things to look at: the input after the call, the first answer after other calls, the answer after other rows, the answer in eval().",
+    passes="Four things to look at, on a layer with a random gain and bias: the input after the call, the first answer after other calls, the answer after other rows, the answer in eval().",
     faults="""
     # cuts its input off at 0.1, in place
     wide = x.clamp_(max=0.1).to(torch.promote_types(x.dtype, torch.float32))
@@ -523,6 +527,9 @@ again = _test_of_layers(
 
     # turns its last row round in eval()
     return (y if self.training else torch.cat([y[:-1], y[-1:].flip(-1)])).to(x.dtype)
+
+    # leaves out its gain and bias in eval()
+    return (y if self.training else x_hat).to(x.dtype)
 
     # writes all its answers into one tensor
     return vars(self).setdefault(str(y.shape), torch.empty_like(x)).detach().copy_(y)
@@ -539,6 +546,9 @@ again = _test_of_layers(
 
     # the layer that has met other rows is not asked for x again. | Build one layer, and call it several times.
     later, evaluated = kept, kept
+
+    # the gain and bias of a new layer, 1 and 0, hide what becomes of them in eval(). | Build the layer with random ones: build(cls).
+    layer = cls(5).double()
 
     # the layer is float32 and the rows are float64: PyTorch's layer raises an error. | Make them one type.
     layer = cls(5)
@@ -629,6 +639,11 @@ trail_norm = exercise(
     x_hat = (x - m) / deviation
     # or
     mu = m
+
+    # each feature has statistics of its own. The page sums over d as well: m and u of lesson 2's mean_and_var, one value a token.
+    m = x
+    var = torch.zeros_like(x)
+    gaps = w @ (x * x) - mu * mu
 
     # only the distance of the token's own mean is added. Those of all tokens of the trail count, weighted.
     gaps = (m - mu) ** 2

@@ -61,8 +61,6 @@ ANSWERS = {
     "three_digits": {
         "right": {
             "numbers": {
-                "mean_of_squares": 10400,
-                "squared_mean": 10400,
                 "one_pass": 0,
                 "two_passes": 3.5,
             }

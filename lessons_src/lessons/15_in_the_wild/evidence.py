@@ -128,6 +128,11 @@ def centered(x):
     return x - x.mean(-1, keepdim=True)
 
 
+def rms(x):
+    """No mean is taken away."""
+    return F.rms_norm(x, x.shape[-1:], eps=1e-6)
+
+
 def size(x):
     return (x.var(-1, correction=0, keepdim=True) + 1e-6).sqrt()
 
@@ -139,12 +144,14 @@ FIRST = {
     "eps 1e-3": lambda x: ln(x, 1e-3),
     "eps 0.1": lambda x: ln(x, 0.1),
     "features": lambda x: ln(x.mT).mT,
-    "RMSNorm": lambda x: F.rms_norm(x, x.shape[-1:], eps=1e-6),
+    "rms 1": rms,
+    "centered 1": centered,
+    "times 30": lambda x: 30 * centered(x),
     "both frozen": lambda x: centered(x) / usual()[0],
 }
-SECOND = {
-    name: FIRST[name] for name in ("unbiased", "eps 1e-5", "eps 1e-3", "eps 0.1", "RMSNorm")
-} | {
+SECOND = {name: FIRST[name] for name in ("unbiased", "eps 1e-5", "eps 1e-3", "eps 0.1")} | {
+    "rms 2": rms,
+    "centered 2": centered,
     "norm 2 frozen": lambda x: centered(x) / usual()[1],
     "both frozen": lambda x: centered(x) / usual()[2],
     "10 times colder": lambda x: 10 * ln(x),

@@ -59,12 +59,12 @@
 # | 1 | names | none: list what a checkpoint holds, its values and what is trained | other names, a buffer too many, gains not registered or drawn |
 # | 2 | rows | 5 features, standard deviations 1 to 0.001, random gain and bias, float64 | the formula: D − 1, eps, mean, bias before gain, type |
 # | 3 | axes | three axes of different size, the last one wide | axis 1, time and features, a part of the features |
-# | 4 | again | the same rows twice, others in between, `eval()`, and the first answer once more | it writes into its input or into its answers, or keeps something |
+# | 4 | again | random gain and bias; the same rows twice, others in between, `eval()`, and the first answer once more | it writes into its input or into its answers, or keeps something |
 # | 5 | gradient | random gain, random gradient from above; x, gain and bias | a path that is cut; a wrong backward pass |
 # | 6 | offset | float32 rows around 10,000 | one-pass variance |
 # | 7 | half | float16: entries of size 600, and zeros with eps = 1e-8; bfloat16 rows around 60 | computed in half precision |
 # | 8 | constant | a constant row, and its gradient | a root at 0 |
-# | 9 | options | two axes, eps = 0.1, no gain and bias | arguments that are not used |
+# | 9 | options | two axes and eps = 0.1; small rows, no gain and bias, and eps left out | arguments that are not used, another default of eps |
 # | 10 | layout | a transposed tensor | `view` |
 
 # %% [markdown]
