@@ -66,7 +66,8 @@ def spelling_losses(norm, seed, split):
 @record(
     seeds=range(8),
     shows=dict.fromkeys(("whole", "prefix", "trail", "so_far", "next", "next_prefix"), ".2f"),
-    tolerance=dict.fromkeys(("whole", "prefix", "trail", "so_far", "next"), 0.1) | {"next_prefix": 1},
+    tolerance=dict.fromkeys(("whole", "prefix", "trail", "so_far", "next"), 0.1)
+    | {"next_prefix": 1},
     split=[0, 1],
 )
 def hurried_pairs(seed, split=0):
@@ -77,7 +78,9 @@ def hurried_pairs(seed, split=0):
     given the whole word; next, next_prefix: over a token and the next one, given the whole word
     and given the prefix. A split draws the words of validation.
     """
-    right, hurried = (spelling_losses(norm, seed, split) for norm in (nn.LayerNorm, HurriedNorm))
+    right, hurried = (
+        spelling_losses(norm, seed, split) for norm in (nn.LayerNorm, HurriedNorm)
+    )
     others = {
         name: spelling_losses(lambda features, w=weigh: Weighing(features, w), seed, split)
         for name, weigh in WEIGHED.items()
@@ -123,7 +126,9 @@ DRAWN = {
     drawn=list(DRAWN),
     split=[0, 1, 2, 3],
 )
-def whispering(seed, drawn="all", split=0, std=0.02, rate=0.1, epochs=3, optimize=torch.optim.SGD):
+def whispering(
+    seed, drawn="all", split=0, std=0.02, rate=0.1, epochs=3, optimize=torch.optim.SGD
+):
     """A net of four branches whose parameters are drawn at 0.02: all, one part, or all but one.
 
     What is not drawn is as PyTorch makes it, Linear biases 0. read: percent of 500 test digits

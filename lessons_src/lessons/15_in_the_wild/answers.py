@@ -58,14 +58,7 @@ ANSWERS = {
             ),
         },
     },
-    "three_digits": {
-        "right": {
-            "numbers": {
-                "one_pass": 0,
-                "two_passes": 3.5,
-            }
-        }
-    },
+    "three_digits": {"right": {"numbers": {"one_pass": 0, "two_passes": 3.5}}},
     "port": {
         "right": {
             "with x.var": _port,

@@ -702,6 +702,7 @@ check.three_digits(three_digits)
 #
 # The original takes one pass. But it also adds its numbers in another way than PyTorch. So the control is your own copy with the variance in one pass. Float64, with its 16 digits, can judge: first the whole nets, then norm 1 of all three, fed with the same numbers.
 
+
 # %% tags=["nbval-ignore-output"]
 def one_pass(x):
     mean = x.mean(-1, keepdim=True)
