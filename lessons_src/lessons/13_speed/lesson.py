@@ -237,8 +237,11 @@ plot.figure(
 
 # %% tags=["export", "hide-input"]
 # The stopwatch.
-def _in_copies(functions, rounds=15):
-    """Print the median time of each function() in copies of 17 MB, or a range if busy."""
+def _in_copies(functions, moved=None, rounds=15):
+    """Print the median time of each function() in copies of 17 MB, or a range if busy.
+
+    moved: {name: gigabytes that it has to move}, to print GB/s as well.
+    """
     x, y = torch.ones(2, 4096, 1024)  # (rows, D) each
     functions = {"a copy": lambda: y.copy_(x)} | functions
     times = {name: [] for name in functions}
@@ -255,7 +258,8 @@ def _in_copies(functions, rounds=15):
         )
     for name, item in times.items():
         some = np.quantile(item / copies, [0.25, 0.75]) if busy else [np.median(item) / copy]
-        print(f"{name:16} {' to '.join(f'{one:.1f}' for one in some):>5} copies")
+        speed = f", {1e3 * moved[name] / np.median(item):5.1f} GB/s" if moved else ""
+        print(f"{name:16} {' to '.join(f'{one:.1f}' for one in some):>5} copies{speed}")
 
 
 # %% tags=["timed"]
@@ -715,6 +719,7 @@ plot.lines(
 #
 # Between the seven lines and your loops, and beyond, there are rungs that you can time:
 # - `compiled`: PyTorch writes a fused loop in C++ of the seven lines, if there is a C++ compiler (this takes half a minute);
+# - `float64`: your loops with numbers of eight bytes;
 # - `one pass`: $\sum x$ and $\sum x^2$ in one loop, as in [lesson 3](03_epsilon.ipynb);
 # - `fused`: your loops, with stores that go past the caches ([Deeper](#Stores-past-the-caches)) and memory that is asked for ahead; and `two threads`, each with whole blocks of them.
 #
@@ -722,6 +727,8 @@ plot.lines(
 
 # %% tags=["hide-input"]
 # Times rungs of the ladder.
+os.environ["KINETO_LOG_LEVEL"] = "9"  # or PyTorch's profiler, below, writes two lines of log
+
 from fromscratch.speed import fused_layer_norm, one_pass_rows
 
 
@@ -734,16 +741,22 @@ class OnePass(YourLoops):
 
 
 def rung(name, leaves, above):
-    """Return what runs both passes of a rung on x, weight and bias, with dy = above."""
+    """Return (what runs both passes of a rung, the gigabytes that it has to move).
+
+    leaves: x, weight and bias. above: dy.
+    """
     layer = layers.get(name)
     if name == "compiled":
         layer = torch.compile(line_by_line)
+    elif name == "float64":
+        leaves, above = [item.double() for item in leaves], above.double()
+        layer = layers["your loops"]
     elif name == "one pass":
         layer = lambda x, w, b: OnePass.apply(x, w, b, 1e-5)
     elif name in ("fused", "two threads"):
         layer = lambda x, w, b: fused_layer_norm(x, w.shape, w, b)
     if layer is None:
-        rungs = "compiled, one pass, fused, two threads"
+        rungs = "compiled, float64, one pass, fused, two threads"
         raise ValueError(f"{name!r} is no rung of the ladder. There are: {rungs}.")
 
     def run():
@@ -752,7 +765,7 @@ def rung(name, leaves, above):
         torch.set_num_threads(1)
 
     run()  # compiles
-    return run
+    return run, 5 * leaves[0].nbytes / 1e9
 
 
 def climb(*names, D=1024):
@@ -760,20 +773,35 @@ def climb(*names, D=1024):
     numbers = [item.view(-1, D) for item in (x, dy)]  # (rows, D) each
     leaves = [numbers[0], *(item.repeat(4)[:D] for item in (weight, bias))]
     names = ["seven lines", *names, "your loops", "F.layer_norm"]
-    _in_copies({name: rung(name, leaves, numbers[1]) for name in names})
+    rungs = {name: rung(name, leaves, numbers[1]) for name in names}
+    runs, moved = ({name: pair[k] for name, pair in rungs.items()} for k in (0, 1))
+    _in_copies(runs, moved)
 
 
 # %% tags=["timed"]
-climb("one pass", "fused", "two threads")  # yours: add "compiled", or D=64
+climb("float64", "one pass", "fused", "two threads")  # yours: add "compiled", or D=64
 
 # %% [markdown]
-# Here is our ladder on one thread, both passes in copies, for 4096 rows of 1024 numbers. Below each processor stands, for five shapes, how many times the time of your loops a rung took:
+# GB/s are five words an entry, those that must be moved, by the time. Where do the seven lines spend theirs? A **profiler** writes down what ran, and how long:
+
+# %% tags=["timed"]
+from torch.profiler import profile
+
+with profile() as seen:
+    line_by_line(*inputs)
+own = lambda operation: operation.self_cpu_time_total / operation.count / 1e3
+for operation in sorted(seen.key_averages(), key=own)[:-5:-1]:
+    print(f"{operation.key:10} {operation.count} × {own(operation):5.2f} ms")
+
+# %% [markdown]
+# Each `sub` and `mul` goes to memory and back; your loops go once for all. Here is our ladder on one thread, both passes in copies, for 4096 rows of 1024 numbers. Below each processor stands, for five shapes, how many times the time of your loops a rung took:
 
 # %% tags=["hide-input"]
 # Prints what was recorded.
 RUNGS = {
     "seven lines": "centered squares",
     "compiled": "compiled",
+    "float64": "loops, float64",
     "one pass": "loops, one pass",
     "your loops": "fused, ordinary stores",
     "fused": "fused",
@@ -792,12 +820,12 @@ for cpu, ms in evidence.timings().items():
     there = {name: key for name, key in RUNGS.items() if (key, 1, 4096, 1024) in ms}
     copies = (f"{name} {time(key) / time('copy'):.1f}" for name, key in there.items())
     print(f"{cpu}, in copies:", ", ".join(copies))
-    for name in [name for name in ("F.layer_norm", "one pass") if name in there]:
+    for name in [name for name in ("F.layer_norm", "one pass", "float64") if name in there]:
         times = [time(RUNGS[name], shape) / time(RUNGS["your loops"], shape) for shape in ALL]
         row_of(f"  {name}", [f"{item:.2f}" for item in times])
 
 # %% [markdown]
-# **With one thread, where we measured, your loops keep up with PyTorch's kernel.** On our three processors the seven lines took six to eight times as long as your loops at 1024 numbers a row. `one pass` and `compiled` were timed on one processor, and say nothing of others. If you expected one pass in place of two to save a third: it made both passes together at most a sixth shorter, most on rows of 64. And `compiled`, which is fused as well, took twice as long as your loops; we did not find out why. So count the words, and then time.
+# **With one thread, where we measured, your loops keep up with PyTorch's kernel.** On our three processors the seven lines took six to eight times as long as your loops at 1024 numbers a row. `one pass`, `float64` and `compiled` were timed on one processor, and say nothing of others. If you expected one pass in place of two to save a third: it made both passes together at most a sixth shorter, most on rows of 64. Twice the bytes took about twice the time, less on rows of 64. And `compiled`, which is fused as well, took twice as long as your loops; we did not find out why. So count the words, and then time.
 #
 # <details><summary>If your own numbers disagree</summary>
 #
@@ -811,7 +839,7 @@ for cpu, ms in evidence.timings().items():
 # - Sums may be reordered; $x - \text{near} - \text{rest}$ may not. Sums over rows are made in blocks, and no two threads may add to the same one.
 # - A timing is a median beside a yardstick, on one processor.
 #
-# ## Deeper (optional, 10 min)
+# ## Deeper (optional, 15 min)
 #
 # ### Clinic: every test passed
 #
@@ -923,13 +951,70 @@ y = torch.empty_like(x)  # (rows, D)
 copy_past(x.numpy(), y.numpy())
 print("the same numbers:", torch.equal(x, y))
 row_of("rows × D", [f"{rows}×{D}" for rows, D in ALL])
+
+
+def quotients(ms, slow, fast, threads=1):
+    """How many times the time of fast slow takes in both passes, for each shape of ALL."""
+    both = lambda name, shape: ms[name, threads, *shape][1]
+    return [both(slow, shape) / both(fast, shape) for shape in ALL]
+
+
 for cpu, ms in evidence.timings().items():
-    pairs = [
-        [ms[name, 1, *shape][1] for name in ("copy", "copy past the caches")] for shape in ALL
-    ]
-    row_of(cpu, [f"{ordinary / past:.2f}" for ordinary, past in pairs])
+    row_of(cpu, [f"{time:.2f}" for time in quotients(ms, "copy", "copy past the caches")])
 
 # %% [markdown]
+# ### What a loop waits for
+#
+# `fused_layer_norm` computes what your loops compute, a piece of 64 numbers at a time, and beside the stores four changes keep it from waiting:
+#
+# 1. **It asks ahead.** With each piece it writes, it asks for the piece that comes 8 kB later. It asks for it in the second cache: the first can wait for only a few lines at once, and the loop needs these itself.
+# 2. **It asks for pages.** Before memory can be read, the processor has to find the page (4 kB) that it lies in. One line a page, 32 kB ahead, and the page is known in time.
+# 3. **Rows overlap.** Nothing of a row can be written before its last number was read. So three rows are under way at once:
+#
+# ```
+# for each piece k:
+#     add up piece k of row r            # it arrives from memory
+#     measure piece k of row r - 1       # it lies in the cache
+#     write piece k of row r - 2         # it leaves past the caches
+# ```
+#
+# 4. **It keeps 64 sums.** They stay in registers, and become one number at the end of a row. One sum for each piece would have to be finished 16 times in a row of 1024.
+#
+# **Find out:** which of the four would you leave out first? Each row below says how many times as long both passes took without one of them, on one thread.
+
+# %% tags=["hide-input"]
+# Prints what each change brings, as recorded.
+WITHOUT = {
+    "nothing asked ahead": "fused, no prefetch",
+    "asked into the first cache": "fused, first cache",
+    "no pages asked for": "fused, no pages",
+    "a row at a time": "fused, a row at a time",
+    "a sum for each piece": "fused, a sum a piece",
+}
+row_of("rows × D", [f"{rows}×{D}" for rows, D in ALL])
+for cpu, ms in evidence.timings().items():
+    if all((what, 1, *ALL[0]) in ms for what in WITHOUT.values()):
+        print(cpu)
+        for name, what in WITHOUT.items():
+            row_of(f"  {name}", [f"{item:.2f}" for item in quotients(ms, what, "fused")])
+
+# %% [markdown]
+# On wide rows, asking ahead and the 64 sums brought most: so the loops wait for memory, and as much for their own sums. On rows of 64 numbers asking ahead brought little, and overlapping rows brought as much as the sums: so short a row is over before its sums are. (Rows of 4096 numbers do not fit into the first cache three at a time, and their forward pass takes them one by one.) Asking for pages brought next to nothing there: keep such a line only where your own machine says so.
+#
+# How many times the time of `fused_layer_norm` does `F.layer_norm` take, both passes, and in the geometric mean?
+
+# %% tags=["hide-input"]
+# Prints the recorded quotients.
+row_of("rows × D", [*(f"{rows}×{D}" for rows, D in ALL), "mean"])
+for cpu, ms in evidence.timings().items():
+    for threads in (1, 2):
+        ahead = quotients(ms, "F.layer_norm", "fused", threads)
+        mean = math.prod(ahead) ** (1 / len(ahead))
+        row_of(f"{cpu}, {threads} thread(s)", [f"{item:.2f}" for item in (*ahead, mean)])
+
+# %% [markdown]
+# With two threads the memory is shared, and where it was the limit the second thread gains less.
+#
 # ### Three traps of a timing
 #
 # - **The first call** compiles. The loops of a notebook are compiled in every process anew; `fromscratch` keeps its own on disk.
