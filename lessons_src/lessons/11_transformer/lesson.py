@@ -363,7 +363,7 @@ learn_words("post")  # yours: place, layers, rate, seed
 #
 # <details><summary>What there is to find</summary>
 #
-# No seed helps: after 100 steps eight others are at {atlas[post, Xavier, 0.003].curve[1]:each}, and Pre-LN is at {atlas[pre, Xavier, 0.003].curve[1]:range}. Six layers learn ({transformer_gpt[0].validation[5]:range} after 150 steps), and twelve do, more slowly, at a rate of 0.001 ({atlas[post, Xavier, 0.001].loss:range}). {transformer_gpt:again} {atlas:again}
+# No seed helps much: after 100 steps eight others are at {atlas[post, Xavier, 0.003].curve[1]:each}, and Pre-LN is at {atlas[pre, Xavier, 0.003].curve[1]:range}. Six layers learn ({transformer_gpt[0].validation[5]:range} after 150 steps), and twelve do, more slowly, at a rate of 0.001 ({atlas[post, Xavier, 0.001].loss:range}). {transformer_gpt:again} {atlas:again}
 #
 # </details>
 #
@@ -646,7 +646,7 @@ learn_words("post", start=scale_branches)  # yours: layers, rate, start
 #
 # <details><summary>What there is to find</summary>
 #
-# At 0.01 Post-LN stalls again. The net without any norm learns at both rates, but not without the factor: after 100 steps at 0.003 its loss is {transformer_gpt[5].validation[3]:range}. {transformer_gpt:again}
+# At 0.01 Post-LN stalls again. The net without any norm learns at both rates, but not without the factor: after 100 steps at 0.003 its loss is {transformer_gpt[5].validation[3]:range .0f}. {transformer_gpt:again}
 #
 # </details>
 #
@@ -656,7 +656,7 @@ learn_words("post", start=scale_branches)  # yours: layers, rate, start
 #
 # <details><summary>When this holds</summary>
 #
-# In this small net, after 150 steps. With the factor, at 0.003: no norm {nowhere[None, 0.003].loss:range}, Pre-LN {nowhere[pre, 0.003].loss:range}, Post-LN {nowhere[post, 0.003].loss:range}; at 0.01: no norm {nowhere[None, 0.01].loss:range}, Pre-LN {nowhere[pre, 0.01].loss:range}, Post-LN {nowhere[post, 0.01].loss:range}. Without factor and norm, at 0.003: {transformer_gpt[5].validation[5]:range}. {nowhere:again} {transformer_gpt:again} [Deeper](#The-rate,-and-warm-up) has more rates.
+# In this small net, after 150 steps. With the factor, at 0.003: no norm {nowhere[None, 0.003].loss:range}, Pre-LN {nowhere[pre, 0.003].loss:range}, Post-LN {nowhere[post, 0.003].loss:range}; at 0.01: no norm {nowhere[None, 0.01].loss:range}, Pre-LN {nowhere[pre, 0.01].loss:range}, Post-LN {nowhere[post, 0.01].loss:range}. Without factor and norm, at 0.003: {transformer_gpt[5].validation[5]:range .0f}. {nowhere:again} {transformer_gpt:again} [Deeper](#The-rate,-and-warm-up) has more rates.
 #
 # </details>
 #
