@@ -509,7 +509,7 @@ def look(place="post", start="Xavier", rate=0.003):
             low, high = (math.log10(edge) for edge in ax.dataLim.intervaly)
             ax.set(yscale="log", ylim=(10 ** math.floor(low), 10 ** math.ceil(high)))
             ax.set_title(name, fontsize=11, loc="left")
-            ax.set_xlabel("block")
+            ax.set(xlabel="block", xticks=range(0, 13, 3))
 
     plot.figure(
         draw,
@@ -544,7 +544,7 @@ look("post", start="Xavier", rate=0.003)  # yours; or "GPT-2"; 0.001, 0.003, 0.0
 #
 # ## 11.6 Cause or symptom
 #
-# Where Post-LN stalls, next to nothing differs between tokens at the end. That may be the cause, or one more symptom. So take it away, and see whether the patient gets well; bring it in, and see whether a healthy net falls ill. The patient is Post-LN from Xavier's start at 0.003, the control is Pre-LN. Two interventions:
+# In most runs that stall, next to nothing differs between tokens at the end. That may be the cause, or one more symptom. So take it away, and see whether the patient gets well; bring it in, and see whether a healthy net falls ill. The patient is Post-LN from Xavier's start at 0.003, the control is Pre-LN. Two interventions:
 # - **own part**: from what a branch returns, its mean over all tokens of the batch is subtracted, so that nothing is added to all alike;
 # - **common row**: the own part, and a fixed row that is the same for all tokens, of mean square 0.3, 1 or 3.
 
