@@ -363,7 +363,7 @@ learn_words("post")  # yours: place, layers, rate, seed
 #
 # <details><summary>What there is to find</summary>
 #
-# No seed helps: after 100 steps eight others are at {atlas[post, Xavier, 0.003].curve[1]:each}, and Pre-LN is at {atlas[pre, Xavier, 0.003].curve[1]:range}. Six layers learn ({transformer_gpt[0].validation[5]:range} after 150 steps), and twelve do, more slowly, at a rate of 0.001 ({atlas[post, Xavier, 0.001].loss:range}). {transformer_gpt:again} {atlas:again}
+# No seed helps much: after 100 steps eight others are at {atlas[post, Xavier, 0.003].curve[1]:each}, and Pre-LN is at {atlas[pre, Xavier, 0.003].curve[1]:range}. Six layers learn ({transformer_gpt[0].validation[5]:range} after 150 steps), and twelve do, more slowly, at a rate of 0.001 ({atlas[post, Xavier, 0.001].loss:range}). {transformer_gpt:again} {atlas:again}
 #
 # </details>
 #
@@ -509,7 +509,7 @@ def look(place="post", start="Xavier", rate=0.003):
             low, high = (math.log10(edge) for edge in ax.dataLim.intervaly)
             ax.set(yscale="log", ylim=(10 ** math.floor(low), 10 ** math.ceil(high)))
             ax.set_title(name, fontsize=11, loc="left")
-            ax.set_xlabel("block")
+            ax.set(xlabel="block", xticks=range(0, 13, 3))
 
     plot.figure(
         draw,
@@ -544,7 +544,7 @@ look("post", start="Xavier", rate=0.003)  # yours; or "GPT-2"; 0.001, 0.003, 0.0
 #
 # ## 11.6 Cause or symptom
 #
-# Where Post-LN stalls, next to nothing differs between tokens at the end. That may be the cause, or one more symptom. So take it away, and see whether the patient gets well; bring it in, and see whether a healthy net falls ill. The patient is Post-LN from Xavier's start at 0.003, the control is Pre-LN. Two interventions:
+# In most runs that stall, next to nothing differs between tokens at the end. That may be the cause, or one more symptom. So take it away, and see whether the patient gets well; bring it in, and see whether a healthy net falls ill. The patient is Post-LN from Xavier's start at 0.003, the control is Pre-LN. Two interventions:
 # - **own part**: from what a branch returns, its mean over all tokens of the batch is subtracted, so that nothing is added to all alike;
 # - **common row**: the own part, and a fixed row that is the same for all tokens, of mean square 0.3, 1 or 3.
 
@@ -646,7 +646,7 @@ learn_words("post", start=scale_branches)  # yours: layers, rate, start
 #
 # <details><summary>What there is to find</summary>
 #
-# At 0.01 Post-LN stalls again. The net without any norm learns at both rates, but not without the factor: after 100 steps at 0.003 its loss is {transformer_gpt[5].validation[3]:range}. {transformer_gpt:again}
+# At 0.01 Post-LN stalls again. The net without any norm learns at both rates, but not without the factor: after 100 steps at 0.003 its loss is {transformer_gpt[5].validation[3]:range .0f}. {transformer_gpt:again}
 #
 # </details>
 #
@@ -656,7 +656,7 @@ learn_words("post", start=scale_branches)  # yours: layers, rate, start
 #
 # <details><summary>When this holds</summary>
 #
-# In this small net, after 150 steps. With the factor, at 0.003: no norm {nowhere[None, 0.003].loss:range}, Pre-LN {nowhere[pre, 0.003].loss:range}, Post-LN {nowhere[post, 0.003].loss:range}; at 0.01: no norm {nowhere[None, 0.01].loss:range}, Pre-LN {nowhere[pre, 0.01].loss:range}, Post-LN {nowhere[post, 0.01].loss:range}. Without factor and norm, at 0.003: {transformer_gpt[5].validation[5]:range}. {nowhere:again} {transformer_gpt:again} [Deeper](#The-rate,-and-warm-up) has more rates.
+# In this small net, after 150 steps. With the factor, at 0.003: no norm {nowhere[None, 0.003].loss:range}, Pre-LN {nowhere[pre, 0.003].loss:range}, Post-LN {nowhere[post, 0.003].loss:range}; at 0.01: no norm {nowhere[None, 0.01].loss:range}, Pre-LN {nowhere[pre, 0.01].loss:range}, Post-LN {nowhere[post, 0.01].loss:range}. Without factor and norm, at 0.003: {transformer_gpt[5].validation[5]:range .0f}. {nowhere:again} {transformer_gpt:again} [Deeper](#The-rate,-and-warm-up) has more rates.
 #
 # </details>
 #
