@@ -43,8 +43,11 @@ def _both_passes(layer, dy, *inputs):
 
 
 # The stopwatch.
-def _in_copies(functions, rounds=15):
-    """Print the median time of each function() in copies of 17 MB, or a range if busy."""
+def _in_copies(functions, moved=None, rounds=15):
+    """Print the median time of each function() in copies of 17 MB, or a range if busy.
+
+    moved: {name: gigabytes that it has to move}, to print GB/s as well.
+    """
     x, y = torch.ones(2, 4096, 1024)  # (rows, D) each
     functions = {"a copy": lambda: y.copy_(x)} | functions
     times = {name: [] for name in functions}
@@ -61,7 +64,8 @@ def _in_copies(functions, rounds=15):
         )
     for name, item in times.items():
         some = np.quantile(item / copies, [0.25, 0.75]) if busy else [np.median(item) / copy]
-        print(f"{name:16} {' to '.join(f'{one:.1f}' for one in some):>5} copies")
+        speed = f", {1e3 * moved[name] / np.median(item):5.1f} GB/s" if moved else ""
+        print(f"{name:16} {' to '.join(f'{one:.1f}' for one in some):>5} copies{speed}")
 
 
 # LOOPS: what the compiler may do.

@@ -825,7 +825,7 @@ for cpu, ms in evidence.timings().items():
         row_of(f"  {name}", [f"{item:.2f}" for item in times])
 
 # %% [markdown]
-# **With one thread, where we measured, your loops keep up with PyTorch's kernel.** On our three processors the seven lines took six to eight times as long as your loops at 1024 numbers a row. `one pass`, `float64` and `compiled` were timed on one processor, and say nothing of others. If you expected one pass in place of two to save a third: it made both passes together at most a sixth shorter, most on rows of 64. Twice the bytes took about twice the time, less on rows of 64. And `compiled`, which is fused as well, took twice as long as your loops; we did not find out why. So count the words, and then time.
+# **With one thread, where we measured, your loops keep up with PyTorch's kernel.** On our three processors the seven lines took six to eight times as long as your loops at 1024 numbers a row. `one pass`, `float64` and `compiled` were timed on one processor, and say nothing of others. If you expected one pass in place of two to save a third: it made both passes together at most a sixth shorter, most on rows of 64. Twice the bytes took 1.6 times the time on rows of 64, and 1.9 to 2.5 times elsewhere. And `compiled`, which is fused as well, took twice as long as your loops; we did not find out why. So count the words, and then time.
 #
 # <details><summary>If your own numbers disagree</summary>
 #

@@ -631,7 +631,7 @@ for name, eps in {"eps 1e-5 (PyTorch)": 1e-5, "eps 1e-3 (Keras)": 1e-3, "eps 0.1
 weigh("over the features", norm1=lambda x: ln(x.mT).mT)
 
 # %% [markdown]
-# At $\epsilon = 10^{-3}$ all labels stay, and one score moves by 0.2; these 48 files are clear cases, where a label can hardly flip. At 0.1, far above the variances of norm 1, you meet an old acquaintance: norm 1 gives little but its bias, and nearly all is `iso`.
+# At $\epsilon = 10^{-3}$ all labels stay, and one score moves by 0.2; these 48 files are clear cases, where a label can hardly flip. At 0.1, far above the variances of norm 1, norm 1 gives little but its bias, and nearly all is `iso`.
 #
 # A norm does two things: it takes the mean away, and it divides. Which of the two does norm 1 need, and which norm 2? RMSNorm leaves out the first, `centered` the second.
 #
