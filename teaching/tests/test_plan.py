@@ -70,7 +70,7 @@ def test_minutes_are_the_model_s_slides_are_the_deck_s_and_a_class_needs_few_mor
     slides = sum((sections.slides(stem)[part.key] for part in core(stem)), [])
     assert slides == list(range(1, slides[-1] + 1)), "the slides of the steps do not follow each other"
     whole = sum(map(in_class, core(stem)))
-    assert whole <= lesson.minutes + 12, f"{whole:.0f} min, and teaching/README.md says up to twelve minutes more"
+    assert whole <= lesson.minutes + 6, f"{whole:.0f} min, and teaching/README.md says up to six minutes more"
     assert 1 <= len(plans.sticks(stem)) <= 3
 
 

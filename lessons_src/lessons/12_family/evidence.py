@@ -49,6 +49,33 @@ def gpt_rates(seed, norm="LayerNorm", rate=0.003, steps=200):
     return {"unseen": train_gpt(NORMS[norm], rate, seed, steps)}
 
 
+class Sloped(PointWise):
+    """PointWise with a shift, whose function of x has a given slope at 0 before training."""
+
+    def __init__(self, width, function, slope):
+        super().__init__(width, function, shifted=True)
+        zero = torch.tensor(0.0, requires_grad=True)
+        own = torch.autograd.grad(function(zero), zero)[0]
+        self.alpha = nn.Parameter(slope / own)
+
+
+CURVES = {"tanh": torch.tanh, "erf": torch.erf}
+
+
+@record(
+    seeds=range(4),
+    shows={"lag": ".3f nats"},
+    tolerance=0.08,
+    curve=list(CURVES),
+    slope=[0.25, 0.5, 1.0],
+)
+def gpt_slopes(seed, curve="tanh", slope=0.5, rate=0.006, steps=100):
+    """How far a GPT with a curve for each norm is behind LayerNorm's, from the same seed."""
+    norms = (lambda width: Sloped(width, CURVES[curve], slope)), nn.LayerNorm
+    ours, theirs = (train_gpt(norm, rate, seed, steps) for norm in norms)
+    return {"lag": ours - theirs}
+
+
 class Scored(nn.Module):
     """Attention whose scores are watched, and held down in one of three ways, or not at all.
 
