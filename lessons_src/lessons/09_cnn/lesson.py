@@ -526,7 +526,7 @@ for name, net in nets.items():
 # %% tags=["hide-input"]
 # Reads dim pictures with what is stored changed.
 def dim(means=1, variances=1, layers=3, contrast=1 / 4):
-    """Print what BatchNorm's net reads. means, variances: factors on what the first layers store."""
+    """Print what BatchNorm's net reads. means, variances: factors on what is stored."""
     net = copy.deepcopy(nets["BatchNorm"])
     for layer in [layer for layer in net if isinstance(layer, BatchNorm1d)][:layers]:
         layer.running_mean.mul_(means)

@@ -727,6 +727,8 @@ plot.lines(
 
 # %% tags=["hide-input"]
 # Times rungs of the ladder.
+import os
+
 os.environ["KINETO_LOG_LEVEL"] = "9"  # or PyTorch's profiler, below, writes two lines of log
 
 from fromscratch.speed import fused_layer_norm, one_pass_rows
