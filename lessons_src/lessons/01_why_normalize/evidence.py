@@ -123,14 +123,22 @@ class Fault(nn.Module):
     seeds=range(4),
     shows={"differs": ".0e", "share": ".0f %", "reads": ".0f %"},
     tolerance={"differs": 0.01, "share": 1, "reads": 15},
-    case=["healed", "small", "alike", "dead", "dead without biases", "dead but enlarged"],
+    case=[
+        "healed",
+        "small",
+        "alike",
+        "common",
+        "dead",
+        "dead without biases",
+        "dead but enlarged",
+    ],
     split=SPLITS,
 )
 def spoiled(seed, case="healed", split=0, depth=20):
     """Percent read after three epochs by twenty layers with a fault just before the last one.
 
     healed: first weights of scale 1.41, biases 0. small: this, and the signal times 1e-8. alike: this, and one random
-    row of rms 10 added to every digit's. dead: as PyTorch starts them. dead without biases: these are 0. dead but
+    row of rms 10 added to every digit's; common: one of rms 1000. dead: as PyTorch starts them. dead without biases: these are 0. dead but
     enlarged: this, and the signal times 1e7.
     differs: the rms of each digit less their mean, before the last layer and before training. share: what part of the
     signal's rms that is, in percent.
@@ -142,7 +150,7 @@ def spoiled(seed, case="healed", split=0, depth=20):
         if case != "dead":
             nn.init.zeros_(layer.bias)
     times = {"small": 1e-8, "dead but enlarged": 1e7}.get(case, 1.0)
-    net.insert(len(net) - 1, Fault(times, 10.0 if case == "alike" else 0.0))
+    net.insert(len(net) - 1, Fault(times, {"alike": 10.0, "common": 1000.0}.get(case, 0.0)))
     with torch.no_grad():
         last = net[:-1](data.digits_split(split).x_test.flatten(1))  # (500, 64)
     rms = lambda h: h.square().mean().sqrt().item()

@@ -296,7 +296,7 @@ for depth in (10, 25, 50):
 #
 # </details>
 #
-# By the rule of the first sitting 2e-8 of the signal arrives at the end of the twenty layers that guessed. Yet there the signal has an rms of 0.06.
+# By the rule of the first sitting 2e-8 of the signal arrives at the end of the twenty layers that guessed. Yet the next cell will measure an rms of 0.06 there.
 #
 # **Predict 1.2:** what does the last layer see?
 # - [ ] a different signal for each digit :: 0.06 is large enough for that. But what came from the digit has been multiplied by 0.58/1.41 = 0.41 twenty times.
@@ -374,19 +374,19 @@ def spoil(times=1.0, plus=0.0):
 spoil(times=1, plus=0)
 
 # %% [markdown]
-# **Find out:** write down which fault makes it guess. Then try `times=1e-8`, and `plus=10`, which makes the rows look as striped as in the picture.
+# **Find out:** write down which fault makes it guess. Then try `times=1e-8`, and `plus=10`, and `plus=1000`, which makes the rows look as striped as in the picture.
 #
 # <details><summary>What there is to find</summary>
 #
-# The tiny signal makes it guess: with `times=1e-8` it reads {spoiled[small, *].reads:mean} on average, although the digits differ as much as before, in proportion. With `plus=10` what differs is {spoiled[alike, *].share:range} of the signal, and the net reads {spoiled[alike, *].reads:mean}, against {spoiled[healed, *].reads:mean} without a fault.
+# Each of the two can. With `times=1e-8` the net reads {spoiled[small, *].reads:mean} on average, although the digits differ as much as before, in proportion. With `plus=10` what differs is {spoiled[alike, *].share:range} of the signal, and the net still reads {spoiled[alike, *].reads:mean}, against {spoiled[healed, *].reads:mean} without a fault; with `plus=1000` that is at most {spoiled[common, *].share:max .2f}, and it reads {spoiled[common, *].reads:mean}.
 #
-# The other net that guessed says the same. Without biases, in [section 1.3](#1.3-Why-1.4?), what differs is {spoiled[dead without biases, *].share:range} of the signal, as in the healed net. But it is as tiny as with biases, and the net reads {spoiled[dead without biases, *].reads:max} at most.
+# Is it the stripes, then? The other net that guessed has none. Without biases, in [section 1.3](#1.3-Why-1.4?), what differs is {spoiled[dead without biases, *].share:range} of the signal, as in the healed net. But it is as tiny as with biases, and the net reads {spoiled[dead without biases, *].reads:max} at most.
 #
-# That does not make it a cure: with that net's signal times 10,000,000 just before the last layer it still reads only {spoiled[dead but enlarged, *].reads:max} at most. A guess why: the layers before that one have to change as well, and there the change of each is multiplied, too. {spoiled:again}
+# To enlarge it is no cure: with that net's signal times 10,000,000 just before the last layer it still reads only {spoiled[dead but enlarged, *].reads:max} at most. {spoiled:again}
 #
 # </details>
 #
-# **A net can learn only from what differs between its inputs, and where that has become too small, it guesses.**
+# **A net learns from what differs between its inputs. Where that is too small, by itself or beside what all share, it guesses.**
 
 # %% [markdown]
 # ## 1.5 Standardize

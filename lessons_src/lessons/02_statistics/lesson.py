@@ -261,7 +261,7 @@ read(net, times=16)
 #
 # The mean did. In {ways_in[False, batch, batch]:n} draws of first weights, nets with one mean for all rows and a standard deviation for each read {ways_in[False, batch, row].dark:range} beside the stranger, nets with a mean for each row and one standard deviation for all {ways_in[False, row, batch].dark:range}. And a stranger as dark whose mean is an ordinary one (`times=16, plus=-78`) costs the first line little: {ways_in[False, batch, batch].level:range}, and {ways_in[False, batch, batch].own:range} beside an ordinary one.
 #
-# Why not $\sigma$? This net has no biases. So dividing a whole batch by one number divides all ten answers of a row by one number, and the largest stays the largest. (For the same reason it reads as well with D − 1.) In nets with biases, `digit_reader(..., biases=True)`, one $\sigma$ for all lets the stranger in as well, though less: with a mean for each row they read {ways_in[True, row, batch].dark:range}, and at `times=100` {ways_in[True, row, batch].glare:range}; with one mean for all {ways_in[True, batch, row].dark:range} and {ways_in[True, batch, row].glare:range}; with both from the row {ways_in[True, row, row].glare:range} beside either. {ways_in:again}
+# Why not $\sigma$? A ReLU passes a positive factor on, and this net has no biases. So dividing a whole batch by one number divides all ten answers of a row by one number, and the largest stays the largest. (For the same reason it reads as well with D − 1.) In nets with biases, `digit_reader(..., biases=True)`, one $\sigma$ for all lets the stranger in as well, though less: with a mean for each row they read {ways_in[True, row, batch].dark:range}, and at `times=100` {ways_in[True, row, batch].glare:range}; with one mean for all {ways_in[True, batch, row].dark:range} and {ways_in[True, batch, row].glare:range}; with both from the row {ways_in[True, row, row].glare:range} beside either. {ways_in:again}
 #
 # </details>
 
@@ -314,8 +314,7 @@ explore.block("BTC", over=("C",))
 #
 # `mean` takes several axes at once, and counts negative ones from the end. `F.layer_norm` takes the **sizes** of the last axes instead:
 
-# %% tags=["hide-input"]
-# Normalizes images, with shape[2:] as the sizes.
+# %%
 images = torch.randn(2, 3, 4, 5, generator=torch.Generator().manual_seed(24))  # (B, C, H, W)
 inside = F.layer_norm(images, images.shape[2:])  # (B, C, H, W)
 show("with shape[2:], largest mean of a channel", inside.mean((-2, -1)).abs().max())

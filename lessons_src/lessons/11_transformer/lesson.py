@@ -590,7 +590,7 @@ tried("nothing", "own part", "common row 0.3", "common row 1", "common row 3")
 tried("nothing", "own part, as large as the branch", "branch, as small as its own part")
 
 # %% [markdown]
-# At its full size the own part still learns, if less well, so it was not the size alone. But the last line shows a second cure: small branches heal as well, although they keep all that is common. So tokens that are made alike are enough to hold a Post-LN stack back, and there is more than one way out. Warm-up and wider skips are others ([Deeper](#What-others-blame)).
+# At its full size the own part still learns, if less well, so it was not the size alone. The last line shows a second cure: where the whole branch is small, so is what it adds to all tokens, and the net learns. And the rows that were brought in above say that to make tokens alike is enough to hold a Post-LN stack back. There is more than one way out. Warm-up and wider skips are others ([Deeper](#What-others-blame)).
 #
 # **Take the cause away, bring it in, and watch a control.**
 #

@@ -525,8 +525,8 @@ def gradient(cls):
     Example: a layer that uses weight.detach() has no gradient there, and does not pass.
     In float64, for a random gain (trial does that) and a random gradient dy from above, with
     other numbers than x.
-    An error counts as False, without being caught: torch.autograd.grad raises one where there
-    is no gradient.
+    Catch nothing: torch.autograd.grad raises an error where there is no gradient, and who runs
+    the tests counts an error as False.
     """
     ### BEGIN SOLUTION
     inputs, y, right = trial(cls, draw(4, 5).requires_grad_())
@@ -771,7 +771,7 @@ print(inspect.getsource(HurriedNorm.forward))
 race(lambda t, s: s >= 0)  # yours to change: here every token t sees all tokens s
 
 # %% [markdown]
-# All tokens so far gain nothing, so sharing is not what helps. One later token is enough, and it gains far more than all of them, perhaps because it is half of the mean and not a sixteenth. In training, too, the net had the whole word, and each letter was told something of the next one. Where it has only the letters so far, of these nets the one with the lowest first loss writes worst. That is a **leak**.
+# All tokens so far gain nothing, so sharing is not what helps. One later token is enough, and it gains far more than all of them, perhaps because it is half of the mean and not a sixteenth. In training, too, the net had the whole word, and each letter was told something of the next one. Where it has only the letters so far, of these nets the one with the lowest first loss writes worst. (Under `s == t + 1` the last letter sees nobody, nothing keeps its numbers in size, and the second loss explodes.) That is a **leak**.
 #
 # **The probe** finds it without any training: put a different token into the last of four places. Which outputs move?
 

@@ -137,7 +137,7 @@ def rebuilt(tokens, norm1):
 # %%
 def over_the_features(x, weight, bias):
     """LayerNorm over the last axis: (B, P, C) = (B, 512, 256) -> the same."""
-    # weight and bias, (512,), are the file's: one for each position
+    # weight and bias are the file's
     return F.layer_norm(x, (256,), eps=1e-6) * weight[:, None] + bias[:, None]
 
 
@@ -755,7 +755,7 @@ plot.lines(
 )
 
 # %% [markdown]
-# Both with one pass get worse as the mean outgrows σ, and two passes do not. But the original is worse than one pass has to be, for every file: how the numbers are added counts as well.
+# Both with one pass get worse as the mean outgrows σ, and two passes hardly do. But the original is worse than one pass has to be, for every file: how the numbers are added counts as well.
 #
 # **Compare a copy part by part, each part fed with the same input, and let float64 judge.**
 #
