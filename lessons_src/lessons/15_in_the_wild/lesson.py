@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 15 · In the wild
 #
-# Google's [Magika](https://github.com/google/magika) tells the type of a file from its bytes; Gmail and Drive run it. Its net is small and open. Here someone has rebuilt it in PyTorch and loaded every weight, with LayerNorm as in all lessons: over the last axis, the features. (The folded cells read the original, its weights, and 48 files.)
+# Google's [Magika](https://github.com/google/magika) tells the type of a file from its bytes; Gmail and Drive run it. Its net is small and open. Here someone has rebuilt it in PyTorch and loaded every weight, with LayerNorm as in all lessons: over the last axis, the features. (Run the folded cells: they read the original, its weights, and 48 files.)
 
 # %% tags=["hide-input"]
 # Imports.
