@@ -270,7 +270,7 @@ revive()  # now yours: one lever at a time
 #
 # </details>
 #
-# If you expected one cause, look at what the cures leave alone. Small weights shrink the picture on its way forth and the gradient on its way back, and a change at either place, or in the rate, makes up for that. So nothing that you changed was *the* cause.
+# If you expected one cause, look at what the cures leave alone. Small weights shrink the picture on its way forth and the gradient on its way back, and a change at either place, or in the rate of the layers that get little gradient, makes up for that. So nothing that you changed was *the* cause.
 #
 # **A cure shows one way out. It does not show that there is no other.**
 #
@@ -335,7 +335,7 @@ for name in ("no_norm", "layer_norm"):
 #
 # <details><summary>What else such a race says here</summary>
 #
-# Only the rate was tuned, for six epochs of plain SGD from Kaiming's weights, which suit the net without a norm. At a rate of 0.01 the lead of the net without a norm was {cnn_learning_rates[0.01, *].ahead:range}, and above 0 in {cnn_learning_rates[0.01, *].ahead:count > 0} pairs. How much room a norm gives for larger rates stands in [Deeper](#Room-for-larger-rates). {cnn_learning_rates:again}
+# Only the rate was tuned, and not the batch, of 64, for six epochs of plain SGD from Kaiming's weights, which suit the net without a norm. At a rate of 0.01 the lead of the net without a norm was {cnn_learning_rates[0.01, *].ahead:range}, and above 0 in {cnn_learning_rates[0.01, *].ahead:count > 0} pairs. How much room a norm gives for larger rates stands in [Deeper](#Room-for-larger-rates). {cnn_learning_rates:again}
 #
 # </details>
 #
@@ -643,7 +643,7 @@ check.diagnosis(diagnosis)
 # %% [markdown]
 # - **Run B: the sigmoid.** At best one output is 1 and nine are 0, and that still costs $-\ln\frac{e}{e+9} = 1.46$. Give cross-entropy **logits**, scores of any sign.
 # - **Run C: `eval()` forgotten.** BatchNorm normalizes ten threes at a time. What they share goes with their mean. Mixed or in larger batches it reads more, and in `eval` it reads all that it has learned.
-# - **Run A: a norm over the batch axis.** Order and batch move it in the same way, but the mode does not, and alone an image is subtracted from itself.
+# - **Run A: a norm over the batch axis, for each number of the images by itself.** Order and batch move it in the same way, but the mode does not, and alone an image is subtracted from itself.
 #
 # <details><summary>How sure is that?</summary>
 #
