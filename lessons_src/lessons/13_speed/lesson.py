@@ -798,7 +798,7 @@ for operation in sorted(seen.key_averages(), key=own)[:-5:-1]:
 # %% [markdown]
 # Each `sub` and `mul` goes to memory and back; your loops go once for all. Here is our ladder on one thread, both passes in copies, for 4096 rows of 1024 numbers. Below each processor stands, for five shapes, how many times the time of your loops a rung took:
 
-# %% tags=["hide-input"]
+# %% tags=["hide-input", "no-slide"]
 # Prints what was recorded.
 RUNGS = {
     "seven lines": "centered squares",
