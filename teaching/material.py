@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coursebuild import frame, manifest
-from coursebuild.manifest import FIND_OUT, MINUTES, kind_of
+from coursebuild.manifest import MINUTES, kind_of
 from lessonkit import course
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,6 +25,7 @@ PRIVATE = re.compile(r"\x1b\[[\d;]*m|^\w+: the course's own, from lesson \d+\.\n
 # half. Both are an instructor's guess and no measurement; all clocks of a class take them from here.
 CLASS_QUESTION = 1.5
 CLASS_TRY = 2
+LONGER = {"questions": CLASS_QUESTION - MINUTES["questions"], "tries": CLASS_TRY - MINUTES["tries"]}
 
 
 @dataclass
@@ -107,9 +108,7 @@ def in_class(part):
     """
     if isinstance(part, course.Exercise):
         return MINUTES[kind_of(part)] * part.minutes
-    tried = sum(len(FIND_OUT.findall(text)) for text in part.texts)
-    longer = {"questions": CLASS_QUESTION - MINUTES["questions"], "tries": CLASS_TRY - MINUTES["tries"]}
-    return part.minutes + len(part.questions) * longer["questions"] + tried * longer["tries"]
+    return part.minutes + manifest.minutes(manifest.counts(part)[0], LONGER)
 
 
 def keeper(folder, stem):

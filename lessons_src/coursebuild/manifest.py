@@ -25,9 +25,8 @@ CALL = re.compile(r"check\.([a-z]\w*)\((.+)\)")
 PRINTED = re.compile(r"\*About (\d+) min(?:, in two sittings of (\d+) and (\d+))?\b")  # in a lesson's frame
 DRAWS = re.compile(r"\b(?:plot\.(?:blocks|cubes|figure|lines|panels)|evidence\.show|Picture)\(")
 FIND_OUT = re.compile(r"\*\*Find out[:,]\*\* (.+)")  # a task that one tries
-MINUTES = {"words": 1 / 100, "code": 4 / 60, "figures": 0.75, "questions": 1, "tries": 1.5}
-MINUTES |= {"exercises": 1.9, "paper": 2.5}
-DOING = ("questions", "tries", "exercises", "paper")  # the learner answers, tries or writes
+DOING = {"questions": 1, "tries": 1.5, "exercises": 1.9, "paper": 2.5}  # the learner answers, tries or writes
+MINUTES = {"words": 1 / 100, "code": 4 / 60, "figures": 0.75} | DOING
 
 
 def lesson(source):
@@ -129,9 +128,9 @@ def counts(section):
     return main, aside
 
 
-def minutes(counted):
-    """Return the minutes of what counts() has counted."""
-    return sum(MINUTES[kind] * number for kind, number in counted.items())
+def minutes(counted, each=MINUTES):
+    """Return the minutes of what counts() has counted, of those kinds that each, {kind: minutes}, has."""
+    return sum(takes * counted[kind] for kind, takes in each.items())
 
 
 def kind_of(exercise):

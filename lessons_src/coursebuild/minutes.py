@@ -75,7 +75,7 @@ def main(arguments=None, root=sources.ROOT):
 def doing(lesson):
     """Return the share (0 to 1) of a Lesson's core that a learner answers, tries or writes in."""
     counted = sum((manifest.counts(section)[0] for section in lesson.sections if not section.optional), Counter())
-    return manifest.minutes({kind: counted[kind] for kind in manifest.DOING}) / manifest.minutes(counted)
+    return manifest.minutes(counted, manifest.DOING) / manifest.minutes(counted)
 
 
 def _print(lesson, sections):

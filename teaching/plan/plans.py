@@ -2,7 +2,7 @@
 
 import re
 
-from coursebuild.manifest import MINUTES
+from coursebuild.manifest import FIND_OUT, MINUTES
 from lessonkit.course import Exercise, Question, Text
 from teaching import material
 from teaching.material import in_class
@@ -153,7 +153,7 @@ def _brief(item):
             return f"{item.name} **{next(letter for letter, option in item.by_letter.items() if option['right'])}**"
         case Exercise():
             return f"{item.name} ({_minutes(in_class(item))})"
-        case Text() if material.FIND_OUT.search(item.text):
+        case Text() if FIND_OUT.search(item.text):
             return "*Find out*"
 
 
@@ -165,7 +165,7 @@ def _section(section, clock, words, stem):
     for item in section.items:
         match item:
             case Text():
-                lines += [f"**Find out** (in the notebook) {task}" for task in material.FIND_OUT.findall(item.text)]
+                lines += [f"**Find out** (in the notebook) {task}" for task in FIND_OUT.findall(item.text)]
             case Question():
                 lines += _question(item, stem, words)
             case Exercise():
