@@ -834,7 +834,7 @@ plot.blocks(
 #
 # ## On your own
 #
-# 1. Write InstanceNorm, and LayerNorm([C, H, W]) with gains, from `group_norm`. Which gains cannot be handed over?
+# 1. For your package: write InstanceNorm, and LayerNorm([C, H, W]) with gains, from `group_norm`, into a file of your own in `work/mine`. Which gains cannot be handed over?
 # 2. nanochat rotates queries and keys *before* QK-norm. Does the order matter without gains? And with gains?
 # 3. A library offers only LayerNorm. Which row, made of $x$, has RMSNorm of $x$ as the first half of its LayerNorm?
 #

@@ -1035,7 +1035,7 @@ def with_var(x, weight, bias, eps=1e-5):
 # %% [markdown]
 # ## On your own
 #
-# 1. RMSNorm needs no mean. Which loops disappear, and how many words does it still move? Write `rms_rows`, and time it: what do you gain?
+# 1. RMSNorm needs no mean. Which loops disappear, and how many words does it still move? Write `rms_rows` into a file of your own in `work/mine`, and time it: what do you gain?
 # 2. Keep $y$ instead of $x$ for the backward pass. Is anything won in words?
 #
 # Your layer can now do its work in one trip to memory, and keep up with PyTorch's where we measured; it still cannot be told from a faulty layer that passes the usual tests: [lesson 14](14_clinic.ipynb).

@@ -995,7 +995,7 @@ show("skeleton", skeleton(RepairedBlock(4), two_rows), digits=2)
 #
 # ## On your own
 #
-# 1. Add an eleventh test for the second derivative ([lesson 7](07_backward.ipynb)). Which of the twenty-nine layers does it find? Does any layer fail it alone?
+# 1. For your package: save the ten tests as a file of your own in `work/mine`, and add an eleventh, for the second derivative ([lesson 7](07_backward.ipynb)). Which of the twenty-nine layers does it find? Does any layer fail it alone?
 # 2. Break a layer of your own in a way that passes all ten tests (a fault that shows at one size alone does). Then write the test.
 # 3. Train TrailNorm with $\lambda = 0.9$ and with $\lambda = 0$, in eight pairs. What do you report?
 #

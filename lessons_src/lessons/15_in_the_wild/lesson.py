@@ -898,7 +898,7 @@ print("one division for all files, the median: labels kept", (same == wanted).su
 #
 # ## On your own
 #
-# 1. The exam with a shipped model, the text recognizer of RapidOCR (Apache-2.0): after `pip install --no-deps rapidocr-onnxruntime==1.4.4` it is `models/ch_PP-OCRv4_rec_infer.onnx` in the folder of that package. Find its norms by their roots, and port one of them.
+# 1. The exam with a shipped model, the text recognizer of RapidOCR (Apache-2.0): after `pip install --no-deps rapidocr-onnxruntime==1.4.4` it is `models/ch_PP-OCRv4_rec_infer.onnx` in the folder of that package. Find its norms by their roots, and port one of them into a file of your own in `work/mine`.
 # 2. What has moved since form A? Take [form B](inventory_b.ipynb) of the LayerNorm inventory.
 #
 # Your layer can now name a file, in a net that others trained and ship; it still cannot read the text in a picture, and that is the first task above.
