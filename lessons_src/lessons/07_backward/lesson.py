@@ -388,13 +388,13 @@ cut("mean", "variance", rate=0.05, seed=0)
 #
 # At the rate 0.05 our nets read {cut_paths[nothing, 0.05, *].reads:range} with LayerNorm, {cut_paths[variance, 0.05, *].reads:range} without the path through the variance, and {cut_paths[mean, 0.05, *].reads:range} without the one through the mean; at 0.2 it was {cut_paths[nothing, 0.2, *].reads:range}, {cut_paths[variance, 0.2, *].reads:range} and {cut_paths[mean, 0.2, *].reads:range}. {cut_paths:again}
 #
-# Then we trained each net twice, with first weights that differ by a millionth, about as far as rounding moves them. How many of a hundred digits the two read differed by at most {cut_rounding[nothing].moved:max .1f} with LayerNorm, by {cut_rounding[variance].moved:max .1f} without the path through the variance, and by {cut_rounding[mean].moved:range} without the one through the mean. {cut_rounding:again}
+# Then we trained each net twice from the same seed, with first weights that differ by a millionth, about as far as rounding moves them. Of a hundred digits, the second net read at most {cut_rounding[nothing].moved:max .1f} more or fewer with LayerNorm, at most {cut_rounding[variance].moved:max .1f} without the path through the variance, and {cut_rounding[mean].moved:range} without the one through the mean. {cut_rounding:again}
 #
 # </details>
 #
 # At this rate each lost path costs digits, so neither is *the* cause. Without the path through the variance, every net loses some. Without the one through the mean it is a matter of luck how many: rounding alone decides, so your machine's numbers are not ours, and at a rate of 0.2 you may meet a net that reads as well as LayerNorm's. But the means tell the two paths apart on every machine. They grow wherever the path through the mean is cut, and only there: the rows drift, all entries together, and no output of a norm shows it.
 #
-# Your layer does not drift, for this reason. Add 1 to every entry of $x$: the mean grows by 1 as well, so the output stays, and so does the loss. The sum of $dx$ says how fast the loss grows in that direction: not at all. A linear layer in front makes its gradient of these $dx$, so no step of training moves the mean of what it makes of one and the same input.
+# Your layer does not drift, for this reason. Add 1 to every entry of $x$: the mean grows by 1 as well, so the output stays, and so does the loss. The sum of $dx$ says how fast the loss grows in that direction: not at all. The weights of a linear layer in front are moved by these $dx$, each times an input. Since the numbers of a $dx$ add up to 0, what this changes in the layer's output adds up to 0 as well: no step of training moves the mean of what it makes of one and the same input.
 #
 # **The output hides what all entries of x share, so dx leaves it alone: the mean of dx is 0.**
 #
@@ -489,7 +489,7 @@ gradients(weight=(1, 1, 1, 1), dy=(1, 1, 1, 1))
 #
 # <details><summary>What there is to find</summary>
 #
-# Where every $h$ is 1, $\mathrm{mean}(h)$ is 1 and is missed, while $\mathrm{mean}(h\,\hat x) = \mathrm{mean}(\hat x)$ is 0 and is not. A `dy` of different numbers shows that one, too. `published` is right where all gains are equal, as in every new layer: with different gains, its $dx$ does not even add up to 0.
+# Where every $h$ is 1, $\mathrm{mean}(h)$ is 1 and is missed, while $\mathrm{mean}(h\,\hat x) = \mathrm{mean}(\hat x)$ is 0 and is not. A `dy` of different numbers shows that one, too. `published` is right where all gains are equal, as in every new layer: with different gains and such a `dy`, its $dx$ does not even add up to 0.
 #
 # </details>
 #

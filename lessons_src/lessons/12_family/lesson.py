@@ -448,7 +448,7 @@ print(f"{lag(torch.tanh, slope=1.0):+.3f} nats")  # yours: torch.erf, slope, rat
 # %% [markdown]
 # <details><summary>What there is to find</summary>
 #
-# The slope, upwards. So far behind LayerNorm at the rate 0.006: with slope 1, tanh {gpt_slopes[tanh, 1.0].lag:range} and erf {gpt_slopes[erf, 1.0].lag:range}; with 0.5, {gpt_slopes[tanh, 0.5].lag:range} and {gpt_slopes[erf, 0.5].lag:range}; with 0.25, {gpt_slopes[tanh, 0.25].lag:range} and {gpt_slopes[erf, 0.25].lag:range}. Once their slopes agree, the two curves do as well as each other. {gpt_slopes:again}
+# The slope, upwards. So far behind LayerNorm at the rate 0.006: with slope 1, tanh {gpt_slopes[tanh, 1.0].lag:range} and erf {gpt_slopes[erf, 1.0].lag:range}; with 0.5, {gpt_slopes[tanh, 0.5].lag:range} and {gpt_slopes[erf, 0.5].lag:range}; with 0.25, {gpt_slopes[tanh, 0.25].lag:range} and {gpt_slopes[erf, 0.25].lag:range}. Once their slopes agree, the two curves do as well as each other. Yours may lie beside these ranges: a last digit of $\alpha$ is enough to move one run by some hundredths. {gpt_slopes:again}
 #
 # </details>
 #
