@@ -287,7 +287,7 @@ try_out(weights=1, points=1, rate=1, layers=16)  # four levers
 try_out(nn.LayerNorm)
 
 # %% [markdown]
-# The same weights, the same steps, and the net learns. Its numbers live, but what lives does not always learn: with `layers=32` as well, both curves stay level, and the net guesses.
+# The same weights, the same steps, and the net learns. Its numbers live, but what lives does not always learn: with `layers=32` as well, neither curve fades, and the net guesses.
 #
 # <details><summary>How sure is that?</summary>
 #

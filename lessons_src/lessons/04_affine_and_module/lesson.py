@@ -616,7 +616,7 @@ for name, net in {"new net": new_net, "PyTorch's": theirs}.items():
 #
 # - Gain and bias give each feature a scale and a level, and cannot tell rows with the same $\hat x$ apart.
 # - A module that exchanges checkpoints with PyTorch's has Parameters `weight` and `bias`, made in `__init__`, or `None` registered.
-# - A checkpoint that loads can still be wrong. A gain that is not 0 and a row that is not constant tell what its numbers mean.
+# - A checkpoint that loads can still be wrong. Two gains that are not 0, and a row that is not constant, tell what its numbers mean.
 #
 # **Formula card**
 #

@@ -67,7 +67,7 @@ print("digits read:", _digits_read(patient))
 explore.sphere()
 
 # %% [markdown]
-# **Find out:** at step 2 drag $x$ along the direction (1, 1, 1), which is a *shift*, then away from that line, which is a *stretch*, and watch $\hat x$. Then move $\epsilon$ to its right end and drag again. Which of the two is seen now?
+# **Find out:** at step 2 drag $x$ along the direction (1, 1, 1), which is a *shift*, then straight away from that line, which is a *stretch*, and watch $\hat x$. Then move $\epsilon$ to its right end and drag again. Which of the two is seen now?
 #
 # <details><summary>What there is to find</summary>
 #

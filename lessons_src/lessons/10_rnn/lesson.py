@@ -121,7 +121,7 @@ nudge("rnn", sample=3, step=4)  # yours: "tagger", "rnn" or "norm"; sample 0 to 
 #
 # </details>
 #
-# Each layer has a leak of its own. The norm (short for normalization layer) has the shape `[steps, hidden_size]`, so it takes one mean over all steps, and the first output knows something of the last input. The GRU hands its state from sample to sample, as it should from step to step: it reads the axes in a different order than ours. And because the norm has a row of gains for each step, any other number of steps raises an error.
+# Each layer has a leak of its own. The norm (short for normalization layer) has the shape `[steps, hidden_size]`, so it takes one mean over all steps, and the first output knows something of the last input. The GRU, a recurrent layer of PyTorch's, keeps numbers from step to step, its *state*. Here it hands them from sample to sample: it reads the axes in a different order than ours. And because the norm has a row of gains for each step, any other number of steps raises an error.
 #
 # **To find a leak, change a late step and look at the early outputs; change one sample and look at the others.**
 #
