@@ -187,10 +187,10 @@ def test_a_key_on_an_option_answers_and_opens_what_happens_and_paper_shows_all_f
     with served(site) as address, chromium() as browser:
         page = browser.new_page()
         faults = listen(page)
-        page.goto(f"{address}/06_batchnorm.html")
-        box, outcome = page.locator("#predict-6-1"), page.locator("details.after-predict-6-1")
+        page.goto(f"{address}/09_cnn.html")
+        box, outcome = page.locator("#predict-9-1"), page.locator("details.after-predict-9-1")
         box.locator("summary").nth(1).press("Enter")
-        page.locator("details.after-predict-6-1[open]").first.wait_for()
+        page.locator("details.after-predict-9-1[open]").first.wait_for()
         box.locator("summary").nth(0).click()  # reads another reason
         assert box.get_by_role("status").inner_text() == "Your answer is b." and outcome.count() > 1
         assert page.locator("details[open]").count() == outcome.count() + 2 and not faults
