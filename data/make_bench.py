@@ -3,10 +3,10 @@
 The rows of this processor and this edition of the loops are replaced; those of other processors stay. A processor is
 its name and the size of its last cache, because virtual machines give different processors one name.
 
-For each shape and number of threads, one round runs every candidate once, in changing order, so that a slow moment of
-the machine meets all of them; the median over the rounds is kept. Inputs are float32. Outputs are allocated by the
-candidates, as in real use; glibc is told to keep freed memory, because fresh pages cost every candidate more than the
-work itself.
+For each shape and number of threads, one round runs every candidate once, so that a slow moment of the machine meets
+all of them, in an order that is drawn anew (before 2026-11-29: in one order, turned and reversed); the median over the
+rounds is kept. Inputs are float32. Outputs are allocated by the candidates, as in real use; glibc is told to keep freed
+memory, because fresh pages cost every candidate more than the work itself.
 With one thread more candidates tell what each change brings: the loops past the caches without one of them, and the
 learner's two loops with one line that asks for the next row.
 One more part: at which size storing past the caches begins to pay, if every result is read at once by whoever comes
@@ -21,6 +21,7 @@ import datetime
 import math
 import os
 import platform
+import random
 import re
 import shutil
 import statistics
@@ -186,13 +187,12 @@ def copies(x, y):
 def medians(candidates, rounds):
     """Run all candidates in turn. Return {name: (forward, both)}, medians in milliseconds.
 
-    Each round begins with another candidate and goes the other way round than the one before: who comes after whom
-    matters, because a candidate finds the caches, and the memory it is given, as the one before has left them.
+    Each round goes in an order of its own, because a candidate finds the caches, and the memory it is given, as the one
+    before has left them. Turning one order round and round is not enough: each keeps its two neighbours.
     """
-    seen, names, warm = {name: [] for name in candidates}, list(candidates), 2
+    seen, names, warm, draws = {name: [] for name in candidates}, list(candidates), 2, random.Random(13)
     for k in range(rounds + warm):
-        start = k // 2 % len(names)
-        for name in (names[start:] + names[:start])[:: 1 if k % 2 else -1]:
+        for name in draws.sample(names, len(names)):
             result = candidates[name]()
             if k >= warm:
                 seen[name].append(result)

@@ -5,11 +5,34 @@ how many runs, and `alt`, the picture in words. It shows the picture with that t
 caption as text. Data may be torch tensors, NumPy arrays, numbers, or nested lists of those.
 """
 
-from lessonkit import _threads  # noqa: F401  sets how many torch uses
-from lessonkit.plot._blocks import blocks
-from lessonkit.plot._charts import lines, panels
-from lessonkit.plot._cubes import cubes
-from lessonkit.plot._diagrams import arrow, box
-from lessonkit.plot._style import COLORS, DANGER, colors_for, figure, ink
+from importlib import import_module
 
-__all__ = ["COLORS", "DANGER", "arrow", "blocks", "box", "colors_for", "cubes", "figure", "ink", "lines", "panels"]
+from lessonkit import _threads  # noqa: F401  sets how many torch uses
+
+# Each name and its module, imported at the name's first use: matplotlib takes a second, which a lesson whose first cell
+# draws nothing need not wait for.
+_PLACES = {
+    "blocks": "_blocks",
+    "lines": "_charts",
+    "panels": "_charts",
+    "cubes": "_cubes",
+    "arrow": "_diagrams",
+    "box": "_diagrams",
+    "COLORS": "_style",
+    "DANGER": "_style",
+    "colors_for": "_style",
+    "figure": "_style",
+    "ink": "_style",
+}
+__all__ = [*_PLACES]  # noqa: PLE0604
+
+
+def __getattr__(name):
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}. It has {', '.join(__all__)}.")
+    globals()[name] = getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+    return globals()[name]
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

@@ -18,6 +18,17 @@ def plain(depth, width=64):
     return nn.Sequential(*layers, nn.Linear(width, 10))
 
 
+def healed(depth, weights=True, biases=True):
+    """The same with first weights of scale 1.41 and biases of 0, or with one of the two."""
+    net = plain(depth)
+    for layer in net[:-1:2]:
+        if weights:
+            nn.init.normal_(layer.weight, std=(2 / 64) ** 0.5)
+        if biases:
+            nn.init.zeros_(layer.bias)
+    return net
+
+
 class Standardize(nn.Module):
     """Each row less its mean, over its standard deviation; a constant row becomes 0."""
 
@@ -71,12 +82,8 @@ def deep_rates(seed, rate=0.001, split=0, depth=20, width=64):
 )
 def deep_start(seed, start="Kaiming's", split=0, rate=0.001, depth=20):
     """Percent read by twenty layers after three epochs. Kaiming's: larger weights, of scale 1.41, and no biases."""
-    net = plain(depth)
-    for layer in net[:-1:2]:
-        if start in ("Kaiming's", "larger weights"):
-            nn.init.normal_(layer.weight, std=(2 / 64) ** 0.5)
-        if start in ("Kaiming's", "no biases"):
-            nn.init.zeros_(layer.bias)
+    both = start == "Kaiming's"
+    net = healed(depth, both or start == "larger weights", both or start == "no biases")
     return {"reads": reads(net, split, rate)}
 
 
@@ -138,17 +145,12 @@ def spoiled(seed, case="healed", split=0, depth=20):
     """Percent read after three epochs by twenty layers with a fault just before the last one.
 
     healed: first weights of scale 1.41, biases 0. small: this, and the signal times 1e-8. alike: this, and one random
-    row of rms 10 added to every digit's; common: one of rms 1000. dead: as PyTorch starts them. dead without biases: these are 0. dead but
-    enlarged: this, and the signal times 1e7.
+    row of rms 10 added to every digit's; common: one of rms 1000. dead: as PyTorch starts them. dead without biases:
+    these are 0. dead but enlarged: this, and the signal times 1e7.
     differs: the rms of each digit less their mean, before the last layer and before training. share: what part of the
     signal's rms that is, in percent.
     """
-    net = plain(depth)
-    for layer in net[:-1:2]:
-        if not case.startswith("dead"):
-            nn.init.normal_(layer.weight, std=(2 / 64) ** 0.5)
-        if case != "dead":
-            nn.init.zeros_(layer.bias)
+    net = healed(depth, weights=not case.startswith("dead"), biases=case != "dead")
     times = {"small": 1e-8, "dead but enlarged": 1e7}.get(case, 1.0)
     net.insert(len(net) - 1, Fault(times, {"alike": 10.0, "common": 1000.0}.get(case, 0.0)))
     with torch.no_grad():
@@ -172,11 +174,7 @@ def spoiled(seed, case="healed", split=0, depth=20):
 )
 def depths(seed, start="Kaiming's", depth=50, split=0):
     """Percent read after three epochs by two and by fifty layers. standardize: after each matrix, at scale 1.41."""
-    net = plain(depth)
-    for layer in net[:-1:2]:
-        if start != "PyTorch's":
-            nn.init.normal_(layer.weight, std=(2 / 64) ** 0.5)
-            nn.init.zeros_(layer.bias)
+    net = plain(depth) if start == "PyTorch's" else healed(depth)
     if start == "standardize":
         layers = [
             [layer] if isinstance(layer, nn.ReLU) else [layer, Standardize()]

@@ -118,7 +118,7 @@ def cnn_learning_rates(seed, rate=0.01, split=0):
     10 %. ahead: the net without a norm, on the test digits.
     """
     whole, ends = data.digits_split(split), {}
-    for name, norm in {"no_norm": None, "layer_norm": lambda *CHW: nn.LayerNorm(CHW)}.items():
+    for name, norm in {"no_norm": None, "layer_norm": layer_norm}.items():
         torch.manual_seed(seed)
         net = kaiming(digit_cnn(norm))
         ends[f"{name}_validation"] = learn(net, whole.validating(), rate, seed=seed)[-1]

@@ -303,6 +303,7 @@ def validation(model):
 
 # %% tags=["hide-input"]
 # Counts letters, and pairs of letters.
+torch.optim.SGD([torch.zeros(1)])  # the first optimizer loads for seconds, while you read
 x, y, x_new, y_new = corpus()  # training words, then 300 new ones
 asked, asked_new = y >= 0, y_new >= 0
 pairs = torch.zeros(27, 27, dtype=torch.float64)  # how often each symbol follows each other

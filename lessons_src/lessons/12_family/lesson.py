@@ -431,6 +431,9 @@ def train_gpt(norm, rate, run=0, steps=200):
 
 # %% tags=["hide-input"]
 # lag: trains with your layer, and with LayerNorm.
+torch.optim.SGD([torch.zeros(1)])  # the first optimizer loads for seconds, while you read
+
+
 @functools.cache
 def reached(curve, slope, rate, run):
     norm = nn.LayerNorm if curve is None else lambda width: PointWise(width, curve, slope)

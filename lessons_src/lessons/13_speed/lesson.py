@@ -274,7 +274,7 @@ for cpu, ms in evidence.timings().items():  # one thread, forward
     print(f"{cpu}, copies: F.layer_norm {fused / copy:.1f}, seven lines {lines / copy:.1f}")
 
 # %% [markdown]
-# **Count time in copies.** On these rows of 1024 numbers, `F.layer_norm`, which is fused, took between one and two on our three processors, and the seven lines between five and eight. If your machine was busy, close what else runs and time again: a range is no verdict.
+# **Count time in copies.** On these rows of 1024 numbers, `F.layer_norm`, which is fused, took between one and two on our four processors, and the seven lines between five and eight. If your machine was busy, close what else runs and time again: a range is no verdict.
 #
 # <details><summary>When this holds</summary>
 #
@@ -827,7 +827,7 @@ for cpu, ms in evidence.timings().items():
         row_of(f"  {name}", [f"{item:.2f}" for item in times])
 
 # %% [markdown]
-# **With one thread, where we measured, your loops keep up with PyTorch's kernel.** On our three processors the seven lines took six to eight times as long as your loops at 1024 numbers a row. `one pass`, `float64` and `compiled` were timed on one processor, and say nothing of others. If you expected one pass in place of two to save a third: it made both passes together at most a sixth shorter, most on rows of 64. Twice the bytes took 1.6 times the time on rows of 64, and 1.9 to 2.5 times elsewhere. And `compiled`, which is fused as well, took twice as long as your loops; we did not find out why. So count the words, and then time.
+# **With one thread, where we measured, your loops keep up with PyTorch's kernel.** On our four processors the seven lines took six to eight times as long as your loops at 1024 numbers a row. `one pass`, `float64` and `compiled` were timed on two of them. If you expected one pass in place of two to save a third: it made both passes together at most a sixth shorter. Twice the bytes took 1.6 to 2.5 times the time on the one and 2.5 to 2.7 times on the other, where bytes were not all. And `compiled`, which is fused as well, took about twice as long as your loops; we did not find out why. So count the words, and then time.
 #
 # <details><summary>If your own numbers disagree</summary>
 #
@@ -1001,7 +1001,7 @@ for cpu, ms in evidence.timings().items():
             row_of(f"  {name}", [f"{item:.2f}" for item in quotients(ms, what, "fused")])
 
 # %% [markdown]
-# On wide rows, asking ahead and the 64 sums brought most: so the loops wait for memory, and as much for their own sums. On rows of 64 numbers asking ahead brought little, and overlapping rows brought as much as the sums: so short a row is over before its sums are. (Rows of 4096 numbers do not fit into the first cache three at a time, and their forward pass takes them one by one.) Asking for pages brought next to nothing there: keep such a line only where your own machine says so.
+# **The two processors answer differently.** On the AMD, asking ahead and the 64 sums brought most on wide rows: its loops wait for memory, and as much for their own sums. On rows of 64 numbers asking ahead brought little, and overlapping rows brought as much as the sums: so short a row is over before its sums are. (Rows of 4096 numbers do not fit into the first cache three at a time, and their forward pass takes them one by one.) On the Intel no change brought as much as a quarter, overlapping rows mostly brought most, and some quotients lie below 1: so much is noise. Keep such a line only where your own machine says so.
 #
 # How many times the time of `fused_layer_norm` does `F.layer_norm` take, both passes, and in the geometric mean?
 
@@ -1015,7 +1015,7 @@ for cpu, ms in evidence.timings().items():
         row_of(f"{cpu}, {threads} thread(s)", [f"{item:.2f}" for item in (*ahead, mean)])
 
 # %% [markdown]
-# With two threads the memory is shared, and where it was the limit the second thread gains less.
+# With two threads the memory is shared, and where it was the limit the second thread gains less: in our last rows hardly anything of the lead is left.
 #
 # ### Three traps of a timing
 #
