@@ -281,7 +281,7 @@ check.normalize_over(normalize_over)
 #
 # </details>
 #
-# Then the function around it. Half precision needs float32 inside, because squares overflow in float16, and bfloat16 rounds to three digits ([lesson 3](03_epsilon.ipynb)). Two helpers are given: `_sizes` makes a tuple of `normalized_shape`, and `_check_inputs` refuses what does not fit.
+# Then the function around it. Half precision needs float32 inside, because squares overflow in float16, and bfloat16 rounds to two digits ([lesson 3](03_epsilon.ipynb)). Two helpers are given: `_sizes` makes a tuple of `normalized_shape`, and `_check_inputs` refuses what does not fit.
 
 
 # %% tags=["export", "hide-input"]
