@@ -54,7 +54,7 @@ print("digits read:", _digits_read(patient))
 # - carry out LayerNorm as two moves, and find rows that it cannot tell apart;
 # - build RMSNorm and say which move it leaves out;
 # - say which changes of weights and data a norm does not see;
-# - say how the length of weights before a normalization layer (a *norm*, for short) sets their pace.
+# - say how the length of weights before a norm sets their pace.
 #
 # **You need** [lesson 3](03_epsilon.ipynb) ($\epsilon$), [lesson 4](04_affine_and_module.ipynb) (the module), [lesson 6](06_batchnorm.ipynb) (BatchNorm), [lesson 7](07_backward.ipynb) (gradients).
 
@@ -686,7 +686,7 @@ for share in (0.0, 0.1, 1.0, 10.0):
 #
 # For your package: write `forgets(layer, width)`, which says whether a layer forgets a shift, a factor above 0, a factor below 0, and a change of the other rows. Try it on your LayerNorm, BatchNorm and RMSNorm, save it in `work/mine/forgets.py`, and take it to [lesson 12](12_family.ipynb).
 #
-# Your layer can now make a token of a single number and not forget it; it still cannot stand after a convolution, whose output has channels and places: [lesson 9](09_cnn.ipynb).
+# Your layer can now make a token of a single number and not forget it; it still cannot be put after each convolution of a net by one call: [lesson 9](09_cnn.ipynb).
 #
 # ## Further reading
 #
