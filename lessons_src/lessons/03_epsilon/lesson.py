@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 3 · Epsilon, and numbers that are not real numbers
 #
-# A net of two layers learns to read digits. Each picture is normalized first, as in [lesson 2](02_statistics.ipynb). One of the 1,280 pictures is an empty scan.
+# Of 1,280 scanned digits one is empty. A net of two layers learns to read them, and each picture is normalized first, as in [lesson 2](02_statistics.ipynb).
 
 # %%
 import torch

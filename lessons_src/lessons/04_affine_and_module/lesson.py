@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 4 · Gain, bias and the module: a LayerNorm of your own
 #
-# A net reads handwritten digits. Its four normalization layers are a colleague's class, `OldNorm`. New layers of this class compute what `nn.LayerNorm` computes. So you replace the one by the other, and load what the old net has learned.
+# A colleague's class, `OldNorm`, makes the four normalization layers of a net that reads digits. New layers of this class compute what `nn.LayerNorm` computes. So you replace the one by the other, and load what the old net has learned.
 
 # %%
 from numbers import Integral

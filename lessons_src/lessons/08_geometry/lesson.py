@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 8 · Geometry: a projection and a sphere
 #
-# A net is to read handwritten digits. It makes a *token* of four numbers out of each of the 64 pixels, and a linear layer reads all tokens. Because LayerNorm helps so many nets, somebody normalizes each pixel first.
+# Because LayerNorm helps so many nets, somebody normalizes each pixel of a handwritten digit. Then a net makes a *token* of four numbers out of each of the 64 pixels, and a linear layer reads all tokens.
 
 # %% tags=["hide-input"]
 # Imports.
@@ -67,11 +67,11 @@ print("digits read:", _digits_read(patient))
 explore.sphere()
 
 # %% [markdown]
-# **Find out:** at step 2 drag $x$ along the direction (1, 1, 1), which is a *shift*, then straight away from that line, which is a *stretch*, and watch $\hat x$. Then move $\epsilon$ to its right end and drag again. Which of the two is seen now?
+# **Find out:** drag $x$ along the direction (1, 1, 1), which is a *shift*, then straight away from that line, which is a *stretch*. From which step on does the point stand still for the one, and from which for the other? Then move $\epsilon$ to its right end and drag again. Which of the two is seen now?
 #
 # <details><summary>What there is to find</summary>
 #
-# With a small $\epsilon$, $\hat x$ stays where it is both times, unless $x$ crosses the line. With a large $\epsilon$ it stays for a shift and moves for a stretch, because the row ends inside the circle.
+# A shift is gone from step 1 on, a stretch from step 2 on, unless $x$ crosses the line. With a large $\epsilon$ a stretch moves $\hat x$ again, because the row ends inside the circle.
 #
 # </details>
 
