@@ -225,7 +225,7 @@
 # | bias=False makes it an RMSNorm | bias=False is not RMSNorm | [4.4](04_affine_and_module.ipynb#4.4-The-module) |
 # | gain and bias are essential for the capacity | Directly before a Linear with a bias they add no function | [4.2](04_affine_and_module.ipynb#4.2-What-gain-and-bias-cannot-do) |
 # | a bias in front of LayerNorm is redundant | A bias before LayerNorm is not redundant, before BatchNorm it is | [6, Deeper](06_batchnorm.ipynb#What-the-layer-before-it-feels) |
-# | LayerNorm folds into the layer before it, as BatchNorm does | Only its mean can: the division differs from row to row | [6, Deeper](06_batchnorm.ipynb#Folding-a-BatchNorm-away) |
+# | LayerNorm folds into the layer before it, as BatchNorm does | Only its mean can: the division differs from row to row | [6, Deeper](06_batchnorm.ipynb#Folding-a-BatchNorm-away), [4, Deeper](04_affine_and_module.ipynb#Folding-further) |
 # | LayerNorm changes in eval() | LayerNorm has no running statistics | [6.5](06_batchnorm.ipynb#6.5-The-gap-between-training-and-evaluation) |
 # | BatchNorm fails when there are few batches | Small batches widen BatchNorm's gap at any number of batches, few batches only until its running statistics settle | [6.5](06_batchnorm.ipynb#6.5-The-gap-between-training-and-evaluation) |
 # | with several devices BatchNorm sees the whole batch | Averaging variances of devices is not the variance of the whole | [6, Deeper](06_batchnorm.ipynb#Several-devices) |
