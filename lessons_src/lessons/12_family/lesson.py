@@ -59,11 +59,11 @@ for name, other in {"the other sentence": neighbor, "the last word": future}.ite
 explore.block()
 
 # %% [markdown]
-# **Find out:** click word 1 of sentence 1, and try the five norms. In which of them does word 3 share its statistics with word 1? In which does the other sentence?
+# **Find out:** click word 1 of sentence 1, and try the five norms. In which of them does word 3 share its statistics with word 1?
 #
 # <details><summary>What there is to find</summary>
 #
-# Word 3 does in GroupNorm, InstanceNorm and BatchNorm. The other sentence does in BatchNorm alone.
+# In GroupNorm, InstanceNorm and BatchNorm.
 #
 # </details>
 #
