@@ -54,7 +54,7 @@ for depth in (2, 20):
 #
 # <details><summary>What there is to find</summary>
 #
-# No, not in three epochs. At seven rates from 0.0001 to 0.1 the twenty layers read {deep_rates.reads:mean} on average, and at most {deep_rates.reads:max}. {deep_rates:again}
+# No, not in three epochs. At seven rates from 0.0001 to 0.1 the twenty layers read {deep_rates.reads:mean} on average, and at most {deep_rates.reads:max}. {deep_rates:again} (A *split* divides the digits into those to learn from and those to be tested on.)
 #
 # </details>
 #

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 3 · Epsilon, and numbers that are not real numbers
 #
-# A net of two layers learns to read digits. Each picture is normalized first, as in [lesson 2](02_statistics.ipynb). One of the 1,280 pictures is an empty scan.
+# Of 1,280 scanned digits one is empty. A net of two layers learns to read them, and each picture is normalized first, as in [lesson 2](02_statistics.ipynb).
 
 # %%
 import torch
@@ -85,7 +85,7 @@ scan(ink=0.0, dust=0.0, rate=0.5)  # three knobs: ink and dust from 0 to 16, any
 #
 # Did you find an ink that the net survives, such as 0.1? Then look at the largest number. A tenth is not exact in float32, and the mean of 64 of them may be rounded to a neighbor. All that $x-\mu$ holds is this error, $\sigma$ is as large as it, and each number becomes 1 or −1.
 #
-# A speck of dust saves the net. With `dust=1e-7` the largest number is 7.94, the root of 63, as with `dust=16`: dividing by $\sigma$ removes the size. That ends where float32 ends. At `dust=1e-23` the numbers differ, but their variance is smaller than any number of float32, so it becomes 0, and the net is lost as before.
+# A speck of dust saves the net. With `dust=1e-7` the largest number is 7.94, the root of 63, as with `dust=16`: dividing by $\sigma$ removes the size. (On an ink of 5, `dust=1e-6` gives 8.00, above that bound of [lesson 2](02_statistics.ipynb#2.1-Two-numbers-for-a-row), because the mean is rounded.) That ends where float32 ends. At `dust=1e-23` the numbers differ, but their variance is smaller than any number of float32, so it becomes 0, and the net is lost as before.
 #
 # </details>
 #

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 4 · Gain, bias and the module: a LayerNorm of your own
 #
-# A net reads handwritten digits. Its four normalization layers are a colleague's class, `OldNorm`. New layers of this class compute what `nn.LayerNorm` computes. So you replace the one by the other, and load what the old net has learned.
+# A colleague's class, `OldNorm`, makes the four normalization layers of a net that reads digits. New layers of this class compute what `nn.LayerNorm` computes. So you replace the one by the other, and load what the old net has learned.
 
 # %%
 from numbers import Integral
@@ -281,7 +281,7 @@ check.normalize_over(normalize_over)
 #
 # </details>
 #
-# Then the function around it. Half precision needs float32 inside, because squares overflow in float16, and bfloat16 rounds to three digits ([lesson 3](03_epsilon.ipynb)). Two helpers are given: `_sizes` makes a tuple of `normalized_shape`, and `_check_inputs` refuses what does not fit.
+# Then the function around it. Half precision needs float32 inside, because squares overflow in float16, and bfloat16 rounds to two digits ([lesson 3](03_epsilon.ipynb)). Two helpers are given: `_sizes` makes a tuple of `normalized_shape`, and `_check_inputs` refuses what does not fit.
 
 
 # %% tags=["export", "hide-input"]

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 7 · The backward pass
 #
-# Two nets learn to read digits, from the same first weights. One has PyTorch's LayerNorm. The other has a copy by hand that saves memory: autograd keeps no record of its mean and variance, since they hold no weights.
+# A copy of LayerNorm, written by hand, saves memory: autograd keeps no record of its mean and variance, since they hold no weights. Two nets learn to read digits, from the same first weights, one with PyTorch's layer, the other with the copy.
 
 # %% tags=["hide-input"]
 # Imports what the cells need.

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 8 · Geometry: a projection and a sphere
 #
-# A net is to read handwritten digits. It makes a *token* of four numbers out of each of the 64 pixels, and a linear layer reads all tokens. Because LayerNorm helps so many nets, somebody normalizes each pixel first.
+# Because LayerNorm helps so many nets, somebody normalizes each pixel of a handwritten digit. Then a net makes a *token* of four numbers out of each of the 64 pixels, and a linear layer reads all tokens.
 
 # %% tags=["hide-input"]
 # Imports.
@@ -54,7 +54,7 @@ print("digits read:", _digits_read(patient))
 # - carry out LayerNorm as two moves, and find rows that it cannot tell apart;
 # - build RMSNorm and say which move it leaves out;
 # - say which changes of weights and data a norm does not see;
-# - say how the length of weights before a normalization layer (a *norm*, for short) sets their pace.
+# - say how the length of weights before a norm sets their pace.
 #
 # **You need** [lesson 3](03_epsilon.ipynb) ($\epsilon$), [lesson 4](04_affine_and_module.ipynb) (the module), [lesson 6](06_batchnorm.ipynb) (BatchNorm), [lesson 7](07_backward.ipynb) (gradients).
 
@@ -67,11 +67,11 @@ print("digits read:", _digits_read(patient))
 explore.sphere()
 
 # %% [markdown]
-# **Find out:** at step 2 drag $x$ along the direction (1, 1, 1), which is a *shift*, then straight away from that line, which is a *stretch*, and watch $\hat x$. Then move $\epsilon$ to its right end and drag again. Which of the two is seen now?
+# **Find out:** drag $x$ along the direction (1, 1, 1), which is a *shift*, then straight away from that line, which is a *stretch*. From which step on does the point stand still for the one, and from which for the other? Then move $\epsilon$ to its right end and drag again. Which of the two is seen now?
 #
 # <details><summary>What there is to find</summary>
 #
-# With a small $\epsilon$, $\hat x$ stays where it is both times, unless $x$ crosses the line. With a large $\epsilon$ it stays for a shift and moves for a stretch, because the row ends inside the circle.
+# A shift is gone from step 1 on, a stretch from step 2 on, unless $x$ crosses the line. With a large $\epsilon$ a stretch moves $\hat x$ again, because the row ends inside the circle.
 #
 # </details>
 
@@ -686,7 +686,7 @@ for share in (0.0, 0.1, 1.0, 10.0):
 #
 # For your package: write `forgets(layer, width)`, which says whether a layer forgets a shift, a factor above 0, a factor below 0, and a change of the other rows. Try it on your LayerNorm, BatchNorm and RMSNorm, save it in `work/mine/forgets.py`, and take it to [lesson 12](12_family.ipynb).
 #
-# Your layer can now make a token of a single number and not forget it; it still cannot stand after a convolution, whose output has channels and places: [lesson 9](09_cnn.ipynb).
+# Your layer can now make a token of a single number and not forget it; it still cannot be put after each convolution of a net by one call: [lesson 9](09_cnn.ipynb).
 #
 # ## Further reading
 #

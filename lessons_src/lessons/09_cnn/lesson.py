@@ -119,7 +119,7 @@ race(rate=0.1, start="default", batch_size=64, seed=0)
 #
 # ## 9.2 What one layer does to the size
 #
-# Take a unit with **4 inputs**. PyTorch draws its weights evenly between −½ and ½: the bound is one over the root of the number of inputs.
+# [Lesson 1](01_why_normalize.ipynb#1.3-Why-1.4?) tossed coins for the weights. PyTorch draws those of a unit with **4 inputs** evenly between −½ and ½: the bound is one over the root of the number of inputs.
 #
 # - Numbers drawn evenly between −1 and 1 have the mean square 1/3. Between −½ and ½ it is a quarter of that: **1/12**.
 # - Let the inputs have the mean square 24. The unit adds up 4 products, and their mean squares add, because the weights are drawn independently around 0: 4 · 1/12 · 24 = **8**.
@@ -266,7 +266,7 @@ revive()  # now yours: one lever at a time
 # %% [markdown]
 # <details><summary>What there is to find</summary>
 #
-# All but the biases. Larger weights let each layer keep the size. A large rate in the first three layers makes up, at most seeds, for the gradient that has faded on its way back to them. So does Adam, which divides a gradient by its size, and so lets even a faint one take its step. And with larger weights the first three layers need not learn at all.
+# All but the biases. Larger weights let each layer keep the size. A large rate in the first three layers makes up, at most seeds, for the gradient that has faded on its way back to them. So does Adam, which divides a gradient by its size, and so lets even a faint one take its step. (In [lesson 0](00_in_one_sitting.ipynb) it did not: there the gradients were smaller than the number that Adam adds.) And with larger weights the first three layers need not learn at all.
 #
 # </details>
 #
@@ -797,7 +797,7 @@ check.small_cnn(SmallCNN)
 # ## On your own
 #
 # 1. For your package: make `probe` a tool of your own, `examine(net, x, y)`, which tests any net by batch, order and mode, and says in a sentence what its answers depend on. Try it on a healthy net and on the three sick ones, and save it in `work/mine/examine.py`.
-# 2. Put `nn.GroupNorm(1, C)` into `digit_cnn`. Does the accuracy change? How many parameters do you save?
+# 2. Put `nn.GroupNorm(1, C)` into `digit_cnn`, or your `BatchNorm2d` of [lesson 6](06_batchnorm.ipynb). Does the accuracy change? How many parameters do you save?
 #
 # Your layer can now stand after each convolution of any net; it still cannot stand in a loop, where each step reads what the step before it wrote: [lesson 10](10_rnn.ipynb).
 #

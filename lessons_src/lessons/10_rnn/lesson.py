@@ -121,7 +121,7 @@ nudge("rnn", sample=3, step=4)  # yours: "tagger", "rnn" or "norm"; sample 0 to 
 #
 # </details>
 #
-# Each layer has a leak of its own. The norm (short for normalization layer) has the shape `[steps, hidden_size]`, so it takes one mean over all steps, and the first output knows something of the last input. The GRU, a recurrent layer of PyTorch's, keeps numbers from step to step, its *state*. Here it hands them from sample to sample: it reads the axes in a different order than ours. And because the norm has a row of gains for each step, any other number of steps raises an error.
+# Each layer has a leak of its own. The norm has the shape `[steps, hidden_size]`, so it takes one mean over all steps, and the first output knows something of the last input. The GRU, a recurrent layer of PyTorch's, keeps numbers from step to step, its *state*. Here it hands them from sample to sample: it reads (T, B, I), unless its argument `batch_first` says otherwise. And because the norm has a row of gains for each step, any other number of steps raises an error.
 #
 # **To find a leak, change a late step and look at the early outputs; change one sample and look at the others.**
 #
@@ -158,7 +158,7 @@ check.mended_tagger(MendedTagger)
 # %% [markdown]
 # <details><summary>Hint</summary>
 #
-# Start from `Tagger`. `nn.GRU` reads (T, B, I), unless it is told `batch_first=True`. And how many gains has a norm that works for every number of steps?
+# Start from `Tagger`, with `batch_first=True` in its `nn.GRU`. And how many gains has a norm that works for every number of steps?
 #
 # </details>
 
@@ -431,7 +431,7 @@ arrives("on the sum", s=1.0, inputs=1.0)  # yours: place, s, inputs, gain
 #
 # </details>
 #
-# Why the ratio? Take a pencil. Say that the state has the standard deviation 1 and $s = 4$, so that $U h$ has the deviation 4, and that $W x$ has the deviation 3. If the two have nothing to do with each other, their variances add, so the sum has $\sigma = \sqrt{9 + 16} = 5$. On its way back the gradient goes through the norm, which divides it by what the norm saw, and through $U$, which multiplies it by $s$. So on the sum a step multiplies it by $4/5$.
+# Why the ratio? Take a pencil. Say that the state has the standard deviation 1 and $s = 4$, so that $U h$ has the deviation 4, and that $W x$ has the deviation 3. If the two have nothing to do with each other, their variances add, so the sum has $\sigma = \sqrt{9 + 16} = 5$. What does the norm do to a gradient on its way back, and what does $U$? Together they multiply it by $4/5$ in a step.
 
 # %% tags=["exercise"] id="ex-10-3"
 # Exercise 10.3 · ●●○○○ · 2 min

@@ -1,7 +1,7 @@
 # %% [markdown] tags=["trains"]
 # # 11 · Transformers: where the norm goes
 #
-# A language model of twelve layers reads words letter by letter and says which letter comes next. It exists twice, with the same batches and the same optimizer. In one, each normalization layer (*norm* for short) stands *after* a sum, in the other *before* a function.
+# A language model of twelve layers reads words letter by letter and says which letter comes next. It exists twice, with the same batches and the same optimizer. In one, each norm stands *after* a sum, in the other *before* a function.
 
 # %% tags=["hide-input"]
 # Imports.
@@ -537,7 +537,7 @@ look("post", start="Xavier", rate=0.003)  # yours; or "GPT-2"; 0.001, 0.003, 0.0
 #
 # Lowest are Post-LN and Keel from GPT-2's start: {atlas[post, GPT-2, 0.003].loss:range} and {atlas[keel, GPT-2, 0.003].loss:range} at 0.003. Pre-LN's best is {atlas[pre, Xavier, 0.003].loss:range}, from Xavier's start at 0.003, so the lead is small. (Takase et al., 2022, and Keel see such a lead in large models.) A Post-LN that learns does not always lead: from Xavier's start at 0.001 it ends at {atlas[post, Xavier, 0.001].loss:range}, Pre-LN at {atlas[pre, Xavier, 0.001].loss:range}. All places but Post-LN come below 2.9 at every rate from both starts.
 #
-# Before the first step one sees a part of it: after the last block {atlas[post, Xavier, 0.003].unlike_start[12]:range} of the stream differs between tokens, in Pre-LN {atlas[pre, Xavier, 0.003].unlike_start[12]:range}. After 1, 2, 5 and 10 steps of training it is {own_part[nothing].early[1]:mean}, {own_part[nothing].early[2]:mean}, {own_part[nothing].early[3]:mean} and {own_part[nothing].early[4]:mean} (means of four runs). So the net makes its tokens alike while it takes its first steps.
+# Before the first step one sees a part of it: after the last block {atlas[post, Xavier, 0.003].unlike_start[12]:range} of the stream differs between tokens, in Pre-LN {atlas[pre, Xavier, 0.003].unlike_start[12]:range}. After 1, 2, 5 and 10 steps of training it is {own_part[nothing].early[1]:mean}, {own_part[nothing].early[2]:mean}, {own_part[nothing].early[3]:mean} and {own_part[nothing].early[4]:mean} (means of four runs). So the net makes its tokens alike while it takes its first steps. The gradients do not say who stalls: the most uneven ones, of `output` from GPT-2's start, belong to runs that learn.
 #
 # {atlas:again} {own_part:again}
 #

@@ -40,7 +40,7 @@ for name, other in {"the other sentence": neighbor, "the last word": future}.ite
     print(f"{name} changes, and the first words notice: {bool(moved > 0.1)}")
 
 # %% [markdown]
-# There is no error, but what one user gets depends on what a different user wrote, and a model that should predict the next word already sees it. [Section 12.7](#12.7-Clinic:-a-norm-for-the-whole-tensor) heals the function. First you learn to read any normalization layer (a norm, for short).
+# There is no error, but what one user gets depends on what a different user wrote, and a model that should predict the next word already sees it. [Section 12.7](#12.7-Clinic:-a-norm-for-the-whole-tensor) heals the function. First you learn to read any norm.
 #
 # *About 58 min, in two sittings of 28 and 30.* **You'll be able to**
 # - say of any norm what it sees and what it forgets;
@@ -59,11 +59,11 @@ for name, other in {"the other sentence": neighbor, "the last word": future}.ite
 explore.block()
 
 # %% [markdown]
-# **Find out:** click word 1 of sentence 1, and try the five norms. In which of them does word 3 share its statistics with word 1? In which does the other sentence?
+# **Find out:** click word 1 of sentence 1, and try the five norms. In which of them does word 3 share its statistics with word 1?
 #
 # <details><summary>What there is to find</summary>
 #
-# Word 3 does in GroupNorm, InstanceNorm and BatchNorm. The other sentence does in BatchNorm alone.
+# In GroupNorm, InstanceNorm and BatchNorm.
 #
 # </details>
 #
@@ -509,9 +509,17 @@ for i, name in enumerate(NORMS):
 #
 # ## 12.5 Norms inside attention
 #
-# Nothing bounds an attention score $q\cdot k/\sqrt d$, and at large scores the softmax puts nearly all weight on one key, so that its gradient vanishes ([lesson 5](05_softmax.ipynb)). A Vision Transformer of 8 billion parameters diverged that way (Dehghani et al., 2023).
+# Nothing bounds an attention score $q\cdot k/\sqrt d$, and at large scores the softmax puts nearly all weight on one key, so that its gradient vanishes ([lesson 5](05_softmax.ipynb#How-many-directions)). A Vision Transformer of 8 billion parameters diverged that way (Dehghani et al., 2023).
 #
-# With the row 9, 1, 3, 3 as query and as key, $d = 4$, the score is $100/2 = 50$, and if both are three times as large, 450. **QK-norm** normalizes each query and each key first. RMSNorm makes of this row 9/5, 1/5, 3/5, 3/5, whatever its size was, and the score with the same key is $(100/25)/2 = 2$. No key does better than an equal one, because both rows have the length $\sqrt d$.
+# With the row 9, 1, 3, 3 as query and as key, $d = 4$, the score is $100/2 = 50$, and if both are three times as large, 450. **QK-norm** normalizes each query and each key first. Take a pencil: what are the two scores after RMSNorm?
+#
+# <details><summary>To compare</summary>
+#
+# RMSNorm makes 9/5, 1/5, 3/5, 3/5 of either row, so both scores are $(100/25)/2 = 2$.
+#
+# </details>
+#
+# No key does better than an equal one, because both rows have the length $\sqrt d$.
 #
 # **QK-norm without gains bounds every score by √d.**
 #
@@ -538,19 +546,19 @@ for i, name in enumerate(NORMS):
 # | QK-norm | on each head, or over all heads at once | [Gemma 3](https://arxiv.org/abs/2503.19786); [OLMo 2](https://arxiv.org/abs/2501.00656) |
 # | gain of 1 + w | `x_hat * (1 + w)`, where $w$ starts at 0, so that weight decay pulls the gain to 1; the [card](https://huggingface.co/Qwen/Qwen3-Next-80B-A3B-Instruct) of Qwen3-Next calls that a "zero-centered" norm, and no mean of a row is subtracted | Qwen3-Next; [Gemma 3](https://github.com/huggingface/transformers/blob/main/src/transformers/models/gemma3/modeling_gemma3.py) |
 #
-# And which should you take?
+# And which should you take? Cover the other columns, and choose before you look.
 #
 # | you have | take | because |
 # |---|---|---|
 # | a trained checkpoint | its own norm, $\epsilon$ and form of the gain | any other is a different function |
-# | a new Transformer | RMSNorm, in the place that [lesson 11](11_transformer.ipynb) leads to | it takes one sum less, and larger studies found it no worse than LayerNorm ([Zhang & Sennrich](https://arxiv.org/abs/1910.07467), 2019; [Narang et al.](https://arxiv.org/abs/2102.11972), 2021) |
+# | a new Transformer | RMSNorm on the branch (Pre-LN) | there the first weights matter little ([lesson 11](11_transformer.ipynb#11.7-A-factor-for-each-branch)); it takes one sum less, and larger studies found it no worse than LayerNorm ([Zhang & Sennrich](https://arxiv.org/abs/1910.07467), 2019; [Narang et al.](https://arxiv.org/abs/2102.11972), 2021) |
 # | scores that grow | QK-norm | at gain 1 it bounds them by √d |
 # | pictures, in batches of two | GroupNorm | 10.6 points less error than BatchNorm (Wu & He, 2018) |
 # | a ban on sums over a row | DyT or Derf | they train, if the slope at the start fits |
 #
 # ## 12.7 Clinic: a norm for the whole tensor
 #
-# Back to the patient: `nn.LayerNorm(q.size())(q)`, where `q` has the shape (B, heads, T, d) = (2, 3, 5, 8). One mean is taken over all 240 numbers, which explains both leaks.
+# Back to the patient: `nn.LayerNorm(q.size())(q)`, where `q` has the shape (B, heads, T, d) = (2, 3, 5, 8). One mean is taken over all 240 numbers, which explains both leaks ([section 9.7](09_cnn.ipynb#9.7-A-short-way-to-write-the-shape) met the first one with images).
 #
 # **Predict 12.2:** each of the two norms has 240 gains. What does training make of them?
 # - [x] nothing :: The layers are made anew at every call and belong to no module, so no optimizer knows their gains.
@@ -840,6 +848,7 @@ plot.blocks(
 # 1. For your package: write InstanceNorm, and LayerNorm([C, H, W]) with gains, from `group_norm`, into a file of your own in `work/mine`. Which gains cannot be handed over?
 # 2. nanochat rotates queries and keys *before* QK-norm. Does the order matter without gains? And with gains?
 # 3. A library offers only LayerNorm. Which row, made of $x$, has RMSNorm of $x$ as the first half of its LayerNorm?
+# 4. What does your `forgets.py` of [lesson 8](08_geometry.ipynb) say of your `PointWise`?
 #
 # Your layer can now leave its place in a trained Transformer to your RMSNorm, and the net computes the same; it still cannot keep up with the speed of PyTorch's: [lesson 13](13_speed.ipynb).
 #

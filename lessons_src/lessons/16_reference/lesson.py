@@ -18,7 +18,7 @@
 # |---|---|---|
 # | eps that is 0 in float16 | [3.7](03_epsilon.ipynb#3.7-Clinic:-it-was-fine-in-float32) | a row of zeros in half precision |
 # | names that no checkpoint knows | [4.4](04_affine_and_module.ipynb#4.4-The-module) | `load_state_dict` |
-# | a checkpoint whose gains mean something else to the layer that loads it | [4.5](04_affine_and_module.ipynb#4.5-Clinic:-every-key-matched,-and-the-net-cannot-read) | gains of 3 and a row that is not constant |
+# | a checkpoint whose gains mean something else to the layer that loads it | [4.5](04_affine_and_module.ipynb#4.5-Clinic:-every-key-matched,-and-the-net-cannot-read) | two gains that are not 0, and a row that is not constant |
 # | a softmax over a row that is masked throughout | [5.5](05_softmax.ipynb#5.5-Clinic:-the-empty-sentence) | an empty sample in the batch, and the gradients |
 # | BatchNorm told the wrong number of channels | [6.7](06_batchnorm.ipynb#6.7-Clinic:-the-error-that-went-away) | the length of `running_mean` |
 # | gain outside the means, in a hand-written backward pass | [7.7](07_backward.ipynb#7.7-A-test-that-cannot-fail) | several rows, gains that differ clearly, a random dy and a scale other than 1 |
@@ -170,7 +170,7 @@
 # | summed input | what a recurrent unit adds up from input and state, before its nonlinearity | [10.2](10_rnn.ipynb#10.2-The-norm-and-the-loop) |
 # | SyncBatchNorm | BatchNorm that exchanges its statistics between devices | [6, Deeper](06_batchnorm.ipynb#Several-devices) |
 # | temperature | what the scores are divided by before a softmax | [5.3](05_softmax.ipynb#5.3-What-each-of-them-cannot-see) |
-# | token | one position of a sequence: a word, a letter, or a patch of an image | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
+# | token | one position of a sequence (a word, a letter, a patch of an image), or the row of numbers that stands for it | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | validation digits | training digits on which settings are chosen; nothing is trained on them, and the test digits are read only afterwards | [9.1](09_cnn.ipynb#9.1-A-race-with-four-knobs) |
 # | variance | the mean squared distance from the mean; its root is the standard deviation σ | [2.1](02_statistics.ipynb#2.1-Two-numbers-for-a-row) |
 # | warm-up | a learning rate that rises from 0 over the first steps | [11, Deeper](11_transformer.ipynb#The-rate,-and-warm-up) |
@@ -225,7 +225,7 @@
 # | bias=False makes it an RMSNorm | bias=False is not RMSNorm | [4.4](04_affine_and_module.ipynb#4.4-The-module) |
 # | gain and bias are essential for the capacity | Directly before a Linear with a bias they add no function | [4.2](04_affine_and_module.ipynb#4.2-What-gain-and-bias-cannot-do) |
 # | a bias in front of LayerNorm is redundant | A bias before LayerNorm is not redundant, before BatchNorm it is | [6, Deeper](06_batchnorm.ipynb#What-the-layer-before-it-feels) |
-# | LayerNorm folds into the layer before it, as BatchNorm does | LayerNorm cannot be folded into the layer before it | [6, Deeper](06_batchnorm.ipynb#Folding-a-BatchNorm-away) |
+# | LayerNorm folds into the layer before it, as BatchNorm does | Only its mean can: the division differs from row to row | [6, Deeper](06_batchnorm.ipynb#Folding-a-BatchNorm-away), [4, Deeper](04_affine_and_module.ipynb#Folding-further) |
 # | LayerNorm changes in eval() | LayerNorm has no running statistics | [6.5](06_batchnorm.ipynb#6.5-The-gap-between-training-and-evaluation) |
 # | BatchNorm fails when there are few batches | Small batches widen BatchNorm's gap at any number of batches, few batches only until its running statistics settle | [6.5](06_batchnorm.ipynb#6.5-The-gap-between-training-and-evaluation) |
 # | with several devices BatchNorm sees the whole batch | Averaging variances of devices is not the variance of the whole | [6, Deeper](06_batchnorm.ipynb#Several-devices) |
@@ -236,7 +236,7 @@
 # | overriding __call__, or calling forward, is the same as calling the module | Define forward and call the module: hooks hang on the call | [4.4](04_affine_and_module.ipynb#4.4-The-module) |
 # | a sigmoid suits a ten-class cross-entropy | Sigmoid before cross-entropy keeps the loss above a floor | [9.9](09_cnn.ipynb#9.9-Three-sick-runs) |
 # | types of input and parameters mix freely | On a CPU half-precision input may meet float32 parameters, and nothing else mixes | [4, Deeper](04_affine_and_module.ipynb#Types-that-may-meet) |
-# | with LayerNorm the rest of the batch does not matter, bit for bit | On a CPU the norm is batch-invariant bit for bit; the matrix product beside it need not be | [6, Deeper](06_batchnorm.ipynb#Bit-for-bit) |
+# | with LayerNorm the rest of the batch does not matter, bit for bit | In mathematics; bit for bit it depends on library and machine, and the matrix product beside the norm often differs | [6, Deeper](06_batchnorm.ipynb#Bit-for-bit) |
 # | a band in a figure speaks for itself | A few runs show large differences only: say how many, paired or not, and what varies | [9.4](09_cnn.ipynb#9.4-Let-the-other-side-win) |
 # | one seed at the top makes every later cell repeatable | One seed at the top does not fix later draws | [2.4](02_statistics.ipynb#2.4-Which-axes,-and-how-many-means?) |
 # | activations shoot up because of sharp minima | Activations shoot up with the weight scale, already before training | [1.3](01_why_normalize.ipynb#1.3-Why-1.4?) |
