@@ -80,7 +80,7 @@ def test_every_link_leads_to_what_it_names(path):
         target = "".join(targets)
         name, _, anchor = target.partition("#")
         there = path.parent / name if name else path
-        named = re.fullmatch(r"(?:lesson |section )?(\d+(\.\d+)?)", words)
+        named = re.fullmatch(r"(?i:lesson |section )?(\d+(\.\d+)?)", words)
         leads = f"#{named[1]}-" if named and named[2] else f"{named[1]:0>2}_" if named else ""
         if re.match(r"\w+:", target):
             continue
