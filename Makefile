@@ -66,7 +66,7 @@ check: $(READY)
 	if [ $$stale = 1 ]; then echo "All tests pass, and something is stale: the first lines say what." >&2; exit 1; fi
 
 # These tests are about one lesson.
-OF_LESSON := tests/test_lessons.py tests/test_checks.py tests/test_one_sitting.py tests/test_repository.py teaching/tests/test_plan.py
+OF_LESSON := tests/test_lessons.py tests/test_checks.py tests/test_one_sitting.py tests/test_repository.py teaching/tests/test_plan.py teaching/tests/test_slides.py
 LINTED = $(if $(LESSON),$(wildcard lessons_src/lessons/$(LESSON)_*),.)
 FORMAT = "$(RUN)" -m ruff format
 LINT = "$(RUN)" -m ruff check $(LINTED) && { $(FORMAT) --check --quiet $(LINTED) || \

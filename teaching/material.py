@@ -71,7 +71,10 @@ def references():
 def stored(stem, solved=True):
     """Return a built notebook as a dictionary: of the solutions edition, or of the learners'."""
     folder = "notebooks/solutions" if solved else "notebooks"
-    return json.loads((ROOT / folder / f"{stem}.ipynb").read_text(encoding="utf-8"))
+    path = ROOT / folder / f"{stem}.ipynb"
+    if not path.exists():
+        raise FileNotFoundError(f"{folder}/{stem}.ipynb is missing. Build it: make notebooks")
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def solved(stem):

@@ -8,6 +8,7 @@ An accepted change either leaves the function the same or is a hole in the check
 
 import argparse
 import contextlib
+import itertools
 
 from lessonkit import check
 from lessonkit.check.misconceptions import made, source_of
@@ -28,8 +29,15 @@ def accepted(name, answer):
         tried += 1
         with contextlib.suppress(NotYet, YourTurn, TooLong), quiet(), collecting(), limit(20):
             check.plain(name)(mutant)
-            good.append(f"line {line}: {before.splitlines()[0][:90]} -> {after.partition(chr(10))[0][:90]}")
+            old, new = _first_difference(before, after)
+            good.append(f"line {line}: {old[:90]} -> {new[:90]}")
     return tried, good
+
+
+def _first_difference(before, after):
+    """Return the first lines in which two texts differ, of a change to a whole definition too."""
+    pairs = itertools.zip_longest(before.splitlines(), after.splitlines(), fillvalue="nothing")
+    return next(((old.strip(), new.strip()) for old, new in pairs if old != new), (before, after))
 
 
 def main():

@@ -2,7 +2,8 @@
 
 import pytest
 
-from coursebuild import sources
+from coursebuild import inventory, sources
+from coursebuild.source import LessonError
 from tests.toy import BEGIN, END, EXPORT, TITLE, project, refused, whole
 
 BLANK = '# %% tags=["exercise"]\n# Exercise 2.1 · ●○○○○ · 5 min\ndef f(x):\n'  # three lines, from line 3 on
@@ -37,6 +38,7 @@ QUESTIONS = [
 EXPORTS = [
     (EXPORT + "def f(x):\n    return x + d\n", 3, "reads 'd', which no import", "Import it"),
     ("# %%\nfrom fromscratch import late\n", 4, "'late' is exported by lesson 03", "Define it here"),
+    ("# %%\nfrom lessonkit.mine import gone\n", 4, "no lesson exports 'gone'", "Define it here"),
     ("# %%\nfrom fromscratch.one import early\n", 4, "hides what it uses", "Write 'from"),
 ]
 RECORDS = [  # a text that names a record
@@ -63,6 +65,18 @@ OTHERS = {
 def test_a_wrong_source_is_refused(text, line, what, way_out, tmp_path):
     project(tmp_path, OTHERS | {"02_tiny": text})
     refused(lambda: whole(tmp_path), line, what, way_out)
+
+
+def test_an_inventory_names_each_section_that_is_gone(tmp_path):
+    options = "- [x] a :: b :: Gone\n- [ ] c :: d\n- [ ] e :: f :: Gone too\n"
+    source = project(tmp_path, OTHERS) / inventory.SOURCE
+    source.write_text(f"## Theme\n\n### 1 · Belief\n\n**A1:** x\n{options}", encoding="utf-8")
+    with pytest.raises(LessonError) as error:
+        inventory.read(tmp_path)
+    places = [line.partition(". ")[0] for line in str(error.value).splitlines()]
+    assert places == [
+        f"{inventory.SOURCE}:{at}: no lesson has a section '{s}'" for at, s in ((6, "Gone"), (8, "Gone too"))
+    ]
 
 
 def test_code_behind_the_notebooks_is_in_the_module_alone(tmp_path):

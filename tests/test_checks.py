@@ -62,8 +62,8 @@ def test_wrong_answers_are_rejected_with_their_cause(name, pair, capfd):
 
 @each(EXERCISES)
 def test_each_misconception_is_refused_with_its_own_cause(name, answers):
-    wrong = []
-    for misconception in misconceptions_of(name, first_right(answers)):
+    wrong, known = [], misconceptions_of(name, first_right(answers))
+    for misconception in known:
         text = refusal(name, misconception.answer)
         cause = misconception.cause.partition(" | ")[0]
         if text is None or cause not in text or re.search("NameError|UnboundLocalError", text):
@@ -72,6 +72,17 @@ def test_each_misconception_is_refused_with_its_own_cause(name, answers):
         f"{len(wrong)} misconceptions of check.{name} are not told their own cause. 'Right': it is right, or a probe "
         "is missing. The cause of a different one: they do the same, join them by '# or' or add a probe. A "
         "NameError: the solution in the check's module does not bind that name.\n" + "\n".join(wrong)
+    )
+    many = len(known) + len(answers.get("wrong", {}))
+    assert many >= 5, (
+        f"check.{name} is tried with {many} wrong answers. Write five at least, in checks.py or answers.py."
+    )
+
+
+@each(CODE)
+def test_right_answers_are_written_in_two_ways_at_least(name, answers):
+    assert len(answers["right"]) > 1, (
+        f"answers.py has one right answer for check.{name}. Write another one differently."
     )
 
 

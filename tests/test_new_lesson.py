@@ -9,7 +9,12 @@ from coursebuild import new, source
 from tests.helpers import ROOT, python
 
 NUMBER = f"{int(source.rooms()[-1].name[:2]) + 1:02}"
-RULES = ["tests/test_lessons.py", "tests/test_checks.py", "teaching/tests/test_plan.py"]
+RULES = [
+    "tests/test_lessons.py",
+    "tests/test_checks.py",
+    "teaching/tests/test_plan.py",
+    "teaching/tests/test_slides.py",
+]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.helpers import ROOT
-from tests.test_lessons import outside_fences
+from tests.test_lessons import none_of, outside_fences
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 ELSEWHERE = {"build", "node_modules", "work", "sphinx"}  # sphinx: what lies elsewhere on the site
@@ -80,13 +80,15 @@ def test_every_link_leads_to_what_it_names(path):
         target = "".join(targets)
         name, _, anchor = target.partition("#")
         there = path.parent / name if name else path
-        named = re.fullmatch(r"(?:lesson |section )?(\d+(\.\d+)?)", words)
+        named = re.fullmatch(r"(?i:lesson |section )?(\d+(\.\d+)?)", words)
         leads = f"#{named[1]}-" if named and named[2] else f"{named[1]:0>2}_" if named else ""
         if re.match(r"\w+:", target):
             continue
         if not there.exists() or anchor and anchor not in anchors(there) or leads not in target:
             lost.append(f"[{words}]({target})")
-    assert lost == []
+    room = ROOT / "lessons_src/lessons" / path.stem
+    source = room / "lesson.py" if path.suffix == ".ipynb" and room.exists() else path
+    none_of(lost, f"These links lead nowhere, or elsewhere than they say. Edit {source.relative_to(ROOT).as_posix()}:")
 
 
 def pins(name):

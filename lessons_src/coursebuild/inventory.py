@@ -46,6 +46,7 @@ def read(root):
     What would make a wrong form stops the build, with its line and the way out.
     """
     sections, questions, theme, belief, title, number = _sections(root), [], None, None, None, 0
+    lost = []
     for at, line in enumerate((root / SOURCE).read_text(encoding="utf-8").split("\n"), 1):
         asked, option = QUESTION.fullmatch(line), OPTION.fullmatch(line)
         if line.startswith("## "):
@@ -57,14 +58,19 @@ def read(root):
         elif asked and int(asked[2]) == number:
             question = {"name": f"{asked[1]}{number}", "theme": theme, "belief": belief, "question": asked[3]}
             questions.append(question | {"line": at, "options": []})
-        elif option and questions and (option[4] or title) in sections:
+        elif option and questions and (option[4] or title):
             right, text, reason, own = option.groups()
             title = own or title
-            questions[-1]["options"].append({"text": text, "reason": reason, "right": right == "x"} | sections[title])
+            if own and own not in sections:
+                lost.append(f"{SOURCE}:{at}: no lesson has a section {own!r}. Name the one that settles this question.")
+            section = sections.get(title, {})
+            questions[-1]["options"].append({"text": text, "reason": reason, "right": right == "x"} | section)
         else:
             _fail(
                 at, f"{line[:40]!r} is no next misconception, question, or option with a section's title. Correct it."
             )
+    if lost:
+        raise LessonError("\n".join(lost))
     for question in questions:
         refuse_options(functools.partial(_fail, question["line"]), question["name"], question["options"])
     if sorted(question["name"] for question in questions) != sorted(

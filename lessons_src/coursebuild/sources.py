@@ -150,10 +150,10 @@ def _package(course):
                 if other is not lesson:
                     taken = f"{name!r} is exported by lesson {other.number} already ({other.place(there)})."
                     lesson.fail(line, f"{taken} Rename one of them.", other)
-    home = {name: lesson.stem for name, (lesson, _) in first.items()}
+    home, whole = {name: lesson.stem for name, (lesson, _) in first.items()}, not course.stopped
     for lesson in list(course.lessons):
         with course.stopping():
-            _refuse_imports(lesson, home)
+            _refuse_imports(lesson, home, whole)
     if course.stopped:
         return {}
     rows = sorted((stem, name) for name, stem in home.items())
@@ -161,10 +161,10 @@ def _package(course):
     return {name: text for name, text in texts.items() if text} | {"__init__.py": PACKAGE % table}
 
 
-def _refuse_imports(lesson, home):
+def _refuse_imports(lesson, home, whole):
     """Refuse an import from fromscratch or lessonkit.mine that hides what it takes, or is of no earlier lesson.
 
-    A name that no lesson exports is refused by Python. home: {name: stem of the lesson that exports it}.
+    home: {name: stem of the lesson that exports it}. whole: no lesson is broken, whose names would be missing there.
     """
     for statement, line in imports(lesson).values():
         if not re.match(r"(?:import|from) (?:fromscratch|lessonkit\.mine)\b|from lessonkit import mine\b", statement):
@@ -172,6 +172,8 @@ def _refuse_imports(lesson, home):
         _, package, _, name, *_ = [*statement.split(), "", ""]
         if package not in ("fromscratch", "lessonkit.mine") or statement.startswith("import"):
             lesson.fail(line, f"'{statement}' hides what it uses. Write 'from fromscratch import' and the names.")
+        if name and name not in home and whole:
+            lesson.fail(line, f"no lesson exports {name!r}. Define it here, or export it in an earlier lesson.")
         if home.get(name, "")[:2] >= lesson.number:
             lesson.fail(
                 line,

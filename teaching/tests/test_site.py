@@ -56,11 +56,12 @@ def test_the_start_page_has_a_card_of_its_own_for_every_lesson(site, soups):
     cards = soups["index.html"].select("a.card")
     labels = [(lesson.stem + ".html", lesson.label) for lesson in LESSONS]
     assert [(card["href"], card.strong.get_text()) for card in cards] == labels
-    assert len({str(card.svg) for card in cards}) == len(cards)
+    icons = [(ROOT / "lessons_src/lessons" / lesson.stem / "icon.svg").exists() for lesson in LESSONS]
+    assert len({str(card.svg) for card in cards}) == sum(icons) + (not all(icons)), "without an icon: a written page"
 
 
 def test_without_a_repository_no_link_leads_to_one():
-    alone = landing.page(LESSONS) + str(stage._places(LESSONS[6], "", None))
+    alone = landing.page(LESSONS) + str(stage._places(LESSONS[-1], "", None))
     assert not re.search("github|colab|binder", alone, re.IGNORECASE) and 'href="#Run-it">Run it' in alone
 
 
@@ -95,9 +96,9 @@ def test_a_lesson_s_page_has_all_of_it_and_no_answer_is_seen_before_its_fold_is_
     page = BeautifulSoup((site / f"{lesson.stem}.html").read_text(encoding="utf-8"), "html.parser")
     drawn = [picture for picture in material.pictures(lesson) if isinstance(picture, Figure)]
     assert len(page.select("img.drawn")) == len(page.select(".description")) == len(drawn)
-    assert not page.select("details[open]") and len(page.select(".admonition.exercise")) == len(lesson.exercises) > 2
+    assert not page.select("details[open]") and len(page.select(".admonition.exercise")) == len(lesson.exercises) > 0
     assert len(page.select("details.option")) == sum(len(question.options) for question in lesson.questions)
-    assert page.get_text().count("Yes.") == len(page.select("details.option.right")) == len(lesson.questions) > 1
+    assert page.get_text().count("Yes.") == len(page.select("details.option.right")) == len(lesson.questions) > 0
     folded = squeezed("".join(fold.extract().get_text() for fold in page.select("details > :not(summary)")))
     seen, own = squeezed(page.get_text()), own_lines(lesson)
     assert not re.search(r"\w+:thecourse'sown,fromlesson", seen + folded), "this is for a learner's kernel"
@@ -106,7 +107,8 @@ def test_a_lesson_s_page_has_all_of_it_and_no_answer_is_seen_before_its_fold_is_
 
 
 def test_the_glossary_holds_the_terms_of_the_reference_s_table(soups):
-    rows = soups["16_reference.html"].find(id="Glossary").find_parent("section").table.find_all("tr")[1:]
+    (reference,) = material.references()
+    rows = soups[f"{reference}.html"].find(id="Glossary").find_parent("section").table.find_all("tr")[1:]
     terms = soups["glossary.html"].select("dl.glossary dt")
     assert len(terms) == sum(row.td.get_text().count(",") + 1 for row in rows)
 

@@ -30,7 +30,7 @@ def test_a_question_is_answered_before_the_next_thing_is_asked_and_notes_hold_re
             waits = None
         elif slide.kind == "exercise":
             assert 'class="code"' in slide.notes and 'class="timer"' in slide.body
-    assert waits is None and len(set(asked)) == len(asked) > 3
+    assert waits is None and len(set(asked)) == len(asked) > 1
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_in_a_browser_everything_is_on_its_slide_and_can_be_read_from_the_last_r
             faults = listen(page)
             show(page, f"{address}/{stem}.html")
             slides, wrong = page.evaluate(LAYOUT.read_text(encoding="utf-8"))
-            assert (len(slides), wrong, faults) == (count, {}, []) and 20 <= count <= 55, stem
+            assert (len(slides), wrong, faults) == (count, {}, []) and 5 < count <= 55, stem
             seen = squeezed("".join(slides))
             assert [line for line in own_lines(material.read(stem)).values() if line in seen] == [], stem
             page.close()
