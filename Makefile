@@ -120,8 +120,7 @@ $(READY): requirements.txt pyproject.toml
 	@"$(PYTHON)" -c 'import sys; v = sys.version_info; sys.exit(0 if (3, 11) <= v[:2] <= (3, 14) else "This course needs Python 3.11 to 3.14, but $(PYTHON) is %d.%d. Install one of them, and say which: make PYTHON=python3.12 lab" % v[:2])'
 	@test -x "$(RUN)" || "$(PYTHON)" -m venv $(VENV) || { rm -rf $(VENV); echo "$(PYTHON) could not make a virtual environment, see above. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	@echo "Setting up the course in $(VENV) (once; a few minutes, most of it the download of torch)"
-	@[ "$$(uname)" != Linux ] || $(call told,$(RUN)) || \
-	echo "PyTorch for Linux brings gigabytes of CUDA unless you ask for the small build: Ctrl-C stops this, and GUIDE.md says how."
+	@[ "$$(uname)" != Linux ] || echo "PyTorch for Linux brings gigabytes of CUDA unless you ask for the small build: Ctrl-C stops this, and GUIDE.md says how."
 	@$(call install,$(RUN),requirements.txt)
 	@"$(RUN)" -c 'import matplotlib.font_manager, torch' || { echo "The installed packages do not import, see above. Try: make clean, then again." >&2; exit 1; }
 	@touch $(READY)
