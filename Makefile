@@ -37,8 +37,9 @@ CLASS := .venv-class
 
 .PHONY: lab progress test notebooks lesson check runs bench clean test-teaching site slides class grade plan
 
+# exec: what stops make stops the server as well.
 lab: $(READY)
-	@"$(RUN)" lessons_src/lab.py $(ARGS)
+	@exec "$(RUN)" lessons_src/lab.py $(ARGS)
 
 progress: $(READY)
 	@"$(RUN)" -m lessonkit.progress $(ARGS)
@@ -83,7 +84,7 @@ bench: $(READY)
 	@"$(RUN)" data/make_bench.py $(ARGS)
 
 test-teaching: $(TEACHING)/ready $(if $(shell command -v npm),$(PACKAGES)/ready $(CLASS)/ready)
-	@$(TEACH) -m pytest -q $(WORKERS) $(or $(ARGS),teaching/tests)
+	@$(TEACH) -m pytest -q -rs $(WORKERS) $(or $(ARGS),teaching/tests)
 
 site: $(TEACHING)/ready $(PACKAGES)/ready
 	@REPOSITORY="$(REPOSITORY)" $(TEACH) -m teaching.site
@@ -92,7 +93,7 @@ slides: $(TEACHING)/ready $(PACKAGES)/ready
 	@$(TEACH) -m teaching.slides $(ARGS)
 
 class: $(CLASS)/ready
-	@"$(RUN)" -m teaching.classroom $(ARGS)
+	@exec "$(RUN)" -m teaching.classroom $(ARGS)
 
 grade: $(TEACHING)/ready
 	@test -n "$(LESSON)" -a -n "$(IN)" -a -n "$(OUT)" || { echo "Write make grade LESSON=06 IN=submitted OUT=grades.csv" >&2; exit 1; }
@@ -105,8 +106,11 @@ clean:
 	rm -rf $(VENV) $(TEACHING) $(PACKAGES) $(CLASS) build .pytest_cache .ruff_cache lessons_src/*.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-# $(call install,PYTHON,REQUIREMENTS): uv is faster where it is installed; it does not read what pip is told of other servers.
-install = { command -v uv >/dev/null && uv pip install --quiet --python "$(1)" -r $(2); } || \
+# $(call told,PYTHON): pip is told of other servers or folders, where the small build of torch may be.
+told = "$(1)" -m pip config list | grep -E 'index|find-links' >/dev/null
+
+# $(call install,PYTHON,REQUIREMENTS): uv is faster where it is installed, but does not read what pip is told.
+install = { command -v uv >/dev/null && ! $(call told,$(1)) && uv pip install --quiet --python "$(1)" -r $(2); } || \
 	"$(1)" -m pip install --quiet --disable-pip-version-check --no-compile -r $(2) || \
 	{ echo "$(2) could not be installed, see above. Mend that and run make again." >&2; exit 1; }
 
@@ -116,6 +120,7 @@ $(READY): requirements.txt pyproject.toml
 	@"$(PYTHON)" -c 'import sys; v = sys.version_info; sys.exit(0 if (3, 11) <= v[:2] <= (3, 14) else "This course needs Python 3.11 to 3.14, but $(PYTHON) is %d.%d. Install one of them, and say which: make PYTHON=python3.12 lab" % v[:2])'
 	@test -x "$(RUN)" || "$(PYTHON)" -m venv $(VENV) || { rm -rf $(VENV); echo "$(PYTHON) could not make a virtual environment, see above. On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	@echo "Setting up the course in $(VENV) (once; a few minutes, most of it the download of torch)"
+	@[ "$$(uname)" != Linux ] || echo "PyTorch for Linux brings gigabytes of CUDA unless you ask for the small build: Ctrl-C stops this, and GUIDE.md says how."
 	@$(call install,$(RUN),requirements.txt)
 	@"$(RUN)" -c 'import matplotlib.font_manager, torch' || { echo "The installed packages do not import, see above. Try: make clean, then again." >&2; exit 1; }
 	@touch $(READY)

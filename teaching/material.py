@@ -59,7 +59,8 @@ def stems():
 
 def every():
     """Return the stems of all lessons, in order. Those that run without the kit come first and are in no manifest."""
-    alone = (path.stem for path in sorted(ROOMS.glob("[0-9][0-9]_*")) if path.stem not in course.pages())
+    rooms = sorted(path.parent.name for path in ROOMS.glob("[0-9][0-9]_*/lesson.py"))
+    alone = (stem for stem in rooms if stem not in course.pages())
     return [*alone, *stems()]
 
 

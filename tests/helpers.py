@@ -24,7 +24,7 @@ from lessonkit.check.misconceptions import listening
 
 ROOT = Path(__file__).resolve().parents[1]
 # Lesson 0 runs where nothing but torch and matplotlib is: no kit, so no checks of the kit, no answers, no exports.
-SITTING, *others = EVERY = sorted((ROOT / "lessons_src/lessons").glob("[0-9]*"))
+SITTING, *others = EVERY = source.rooms(ROOT)
 SOURCES = [path for path in others if not source.head(path)[1]]
 REFERENCE = next(path for path in others if path not in SOURCES)  # tables to look things up in, and no lesson
 

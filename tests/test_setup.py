@@ -28,17 +28,22 @@ def test_set_up_stops_with_the_way_out_where_python_or_a_package_is_missing(tmp_
     (programs / "old").write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{pretend}" "$2"\n')
     (programs / "old").chmod(0o755)
     (programs / "python").symlink_to(sys.executable)
+    (programs / "uv").write_text("#!/bin/sh\necho uv installs >&2\n")  # it says that it has done so, and has not
+    (programs / "uv").chmod(0o755)
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "MAKE", "MFLAGS"))}
-    for python, words in (
-        (programs / "old", "is 3.10. Install one of them, and say which: make PYTHON="),
-        ("python-of-nowhere", "There is no python-of-nowhere on the PATH. Install Python 3.11 to 3.14"),
-        (programs / "python", "requirements.txt could not be installed, see above. Mend that and run make again."),
+    clean |= {"PIP_CONFIG_FILE": os.devnull, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+    told = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(programs)}
+    for python, pip, words in (
+        (programs / "old", told, "is 3.10. Install one of them, and say which: make PYTHON="),
+        ("python-of-nowhere", told, "There is no python-of-nowhere on the PATH. Install Python 3.11 to 3.14"),
+        (programs / "python", told, "requirements.txt could not be installed, see above. Mend that and run make"),
+        (programs / "python", {}, "The installed packages do not import, see above. Try: make clean, then again."),
     ):
         command = ["make", "lab", f"PYTHON={python}"]
-        done = subprocess.run(
-            command, cwd=root, env=clean | {"PIP_NO_INDEX": "1"}, capture_output=True, text=True, timeout=120
-        )
+        done = subprocess.run(command, cwd=root, env=clean | pip, capture_output=True, text=True, timeout=120)
         assert done.returncode != 0 and words in done.stderr and not (root / ".venv/ready").exists()
+        assert ("uv installs" in done.stderr) == (not pip), "uv does not read what pip is told of the small torch"
+        assert ("CUDA" in done.stdout) == ("Setting up" in done.stdout and sys.platform == "linux")
 
 
 # ---------------------------------------------------------------------------------------------------------- make lab

@@ -41,7 +41,7 @@ def write(stem, title, root):
         return text.replace("NN", stem[:2]).replace("new_lesson", stem[3:]).replace("TITLE", title)
 
     room = root / "lessons_src/lessons" / stem
-    room.mkdir()
+    room.mkdir(exist_ok=True)  # git leaves the folder of a lesson that is no more, for its __pycache__
     for path in SKELETON.iterdir():
         if path.is_file():
             (room / path.name).write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
@@ -49,7 +49,7 @@ def write(stem, title, root):
     old = readme.read_text(encoding="utf-8")
     at = list(re.finditer(r"^\| \d+ \| \[.*\n", old, re.MULTILINE))[-1].end()  # the last row of its table
     readme.write_text(old[:at] + filled(ROW) + old[at:], encoding="utf-8")
-    return [path.relative_to(root).as_posix() for path in [*sorted(room.iterdir()), readme]]
+    return [path.relative_to(root).as_posix() for path in [*sorted(room.glob("*.*")), readme]]
 
 
 def main(arguments=None, root=ROOT):

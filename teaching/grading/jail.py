@@ -78,7 +78,7 @@ class Jail:
 def missing():
     """Return why there is no jail on this machine, "" if there is one."""
     if shutil.which("bwrap") is None:
-        return "there is no program bwrap"
+        return "there is no program bwrap. On Debian and Ubuntu: apt install bubblewrap"
     trial = subprocess.run([*_jail([]), str(PYTHON), "-c", ""], capture_output=True, text=True, check=False)
     return trial.stderr.strip() if trial.returncode else ""
 
