@@ -152,7 +152,7 @@ def _closed(path, act, error):
 def _write(path, text):
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")  # on a full disk no half of a lesson is left
+        part = path.with_name(f".{path.name}.{os.getpid()}")  # on a full disk no half of a lesson is left
         try:
             part.write_text(text, encoding="utf-8", newline="\n")
             part.replace(path)

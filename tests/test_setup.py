@@ -106,6 +106,21 @@ def test_a_folder_that_cannot_be_written_is_said_in_a_sentence(course):
         lab.copy_missing(course)
 
 
+def test_two_that_copy_at_once_do_not_meet(course, monkeypatch):
+    monkeypatch.setattr(lab.os, "getpid", lambda number=iter(range(9)): next(number))
+    replace = lab.Path.replace
+
+    def in_between(part, path):
+        if not path.exists():
+            monkeypatch.setattr(lab.Path, "replace", replace)
+            lab.copy_missing(course)
+        return replace(part, path)
+
+    monkeypatch.setattr(lab.Path, "replace", in_between)
+    assert lab.copy_missing(course)[0] == "01_a.ipynb" and cells(course / "work/01_a.ipynb") == ["# 01_a", "text"]
+    assert not list(course.glob("work/.*"))
+
+
 def test_a_damaged_notebook_of_the_course_is_named_when_it_is_copied(course):
     lab.copy_missing(course)
     (course / "notebooks/02_b.ipynb").write_text('{"cells": [')
