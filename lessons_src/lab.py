@@ -68,18 +68,13 @@ def unreadable(root=ROOT):
 def news(new, root=ROOT):
     """Return lines that say how many notebooks are new, and which copies are older than the course or damaged."""
     copied = f"work/: {len(new)} new notebook{'s' if len(new) > 1 else ''} copied; what was there is as you left it."
-    return (
-        [copied] * bool(new)
-        + [
-            f"work/{name} was copied from an older edition of the course, and stays as it is. To get the new one beside "
-            f'it: make lab ARGS="--new {_called(Path(name).stem)}"'
-            for name in older(root)
-        ]
-        + [
-            f'work/{name} cannot be read. To get a new one beside it: make lab ARGS="--new {_called(Path(name).stem)}"'
-            for name in unreadable(root)
-        ]
-    )
+    lines = [copied] * bool(new)
+    for said, names in (
+        ("was copied from an older edition of the course, and stays as it is. To get the new one", older(root)),
+        ("cannot be read. To get a new one", unreadable(root)),
+    ):
+        lines += [f'work/{name} {said} beside it: make lab ARGS="--new {_called(Path(name).stem)}"' for name in names]
+    return lines
 
 
 def put_beside(number, root=ROOT):
