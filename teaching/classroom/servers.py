@@ -64,16 +64,19 @@ class ClassSpawner(LocalProcessSpawner):
         os.chown(self.runtime, self.account.pw_uid, self.account.pw_gid)
         python = str(self.edition / "environment/bin/python")
         await self.prepare_home(python)
-        log = 'exec "$0" "$@" >"$JUPYTER_RUNTIME_DIR/server.log" 2>&1'  # as the learner; the hub's log is the hub's
-        self.cmd = ["sh", "-c", log, python, "-m", "jupyterhub.singleuser"]
+        # As the learner; the hub's log is the hub's.
+        own = 'mkdir -p "$TMPDIR"; exec "$0" "$@" >"$JUPYTER_RUNTIME_DIR/server.log" 2>&1'
+        self.cmd = ["sh", "-c", own, python, "-m", "jupyterhub.singleuser"]
         self.args = [f"--config={self.edition / 'learner/server_config.py'}"]
-        with contextlib.suppress(OSError):  # no port is left
-            for _ in range(TRIES):
+        for _ in range(TRIES):
+            try:
                 self.port = self.port_of[name] = ports.free_port(self.port_of.values())
-                address = await super().start()
-                if await self.is_the_learner_s(self.port):
-                    return address
-                await self.stop(now=True)
+            except OSError:  # none is left
+                break
+            address = await super().start()
+            if await self.is_the_learner_s(self.port):
+                return address
+            await self.stop(now=True)
         raise NotStarted("Somebody else's program took your server's port. Tell your instructor: hub.log names it.")
 
     async def is_the_learner_s(self, port):
@@ -82,11 +85,20 @@ class ClassSpawner(LocalProcessSpawner):
         The port was free when it was chosen. Whoever takes it before the server does would get what its owner sends.
         """
         while await self.poll() is None:
-            if users := ports.listeners(port):
+            if await self.answers(port) and (users := ports.listeners(port)):
                 if others := users - {self.account.pw_uid}:
                     self.log.error("%s: somebody else listens at its port, the user %s", self.user.name, min(others))
                 return not others
             await asyncio.sleep(0.1)
+        return True
+
+    async def answers(self, port):
+        """Return whether anybody listens at the port. To ask whose it is takes the system far longer."""
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            return False
+        writer.close()
         return True
 
     async def prepare_home(self, python):
@@ -137,6 +149,7 @@ class ClassSpawner(LocalProcessSpawner):
             "PYTHONPATH": f"{self.edition / 'lessons_src'}:{self.edition / 'learner'}",
             "PYTHONSTARTUP": str(self.edition / "learner/before_first_cell.py"),
             "JUPYTER_RUNTIME_DIR": str(self.runtime),
+            "TMPDIR": str(self.runtime / "tmp"),  # in /tmp another learner could have made torchinductor_class-mara
             "IPYTHONDIR": str(self.runtime / "ipython"),
             "LESSON_WORK": f"{self.account.pw_dir}/work",
             "LESSON_THREADS": "1",

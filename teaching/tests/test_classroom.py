@@ -163,7 +163,7 @@ log_in("10.0.0.7", "the right one")
 log_in("10.0.0.1", "the right one")
 """
 TAKEN = """
-import asyncio, os, subprocess, sys, types
+import asyncio, functools, os, subprocess, sys, types
 from teaching.classroom import ports, servers
 
 async def runs():
@@ -182,6 +182,7 @@ for user in (os.getuid(), 65534):
         user=types.SimpleNamespace(name="mara"),
         log=types.SimpleNamespace(error=lambda text, *parts: print(text % parts)),
         poll=runs,
+        answers=functools.partial(servers.ClassSpawner.answers, None),
     )
     print(ports.listeners(port) == {user}, asyncio.run(servers.ClassSpawner.is_the_learner_s(server, port)))
     other.communicate("")
@@ -432,6 +433,8 @@ def test_a_kernel_is_told_its_limits(trial):
     terminals = "import os\nopen_ones = []\ntry:\n    for _ in range(200): open_ones += os.openpty()\n"
     terminals += "except OSError: print(len(open_ones) // 2)\nfor one in open_ones: os.close(one)"
     assert int(kernel.say(terminals)) == 64, "a learner would take the machine's"
+    temporary = kernel.say("import tempfile; print(tempfile.gettempdir())").strip()
+    assert temporary == f"{trial.folder}/run/l3/tmp", "what torch.compile has made is found in it by its name"
     privileges = kernel.say("print(open('/proc/self/status').read())")
     assert "NoNewPrivs:\t1" in privileges, "cron's and su's programs would run outside the limits"
     listens = "import os\nprint(sum(line.split()[3] == '0A' and int(line.split()[7]) == os.getuid() for line in "
