@@ -10,6 +10,7 @@ import argparse
 import hashlib
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -34,30 +35,46 @@ def copy_missing(root=ROOT):
     """
     new = []
     for path, mine in _copies(root):
-        if not mine.exists():
+        if not _is_there(mine):
             _write(mine, _copy(path))
             new.append(path.name)
     for path in (root / "notebooks/solutions").glob("*.ipynb"):
         mine = root / "work/solutions" / path.name
         edition, edited = _state(mine)
-        if not mine.exists() or edition != _state(path)[0] and not edited:
+        if not _is_there(mine) or edition != _state(path)[0] and not edited:
             _write(mine, _copy(path))
     return new
 
 
 def older(root=ROOT):
     """Return the names of the notebooks whose copy in work/ is of an older edition."""
-    return [path.name for path, mine in _copies(root) if _state(mine)[0] not in (None, _state(path)[0])]
+    states = [(path.name, _state(path)[0], _state(mine)[0]) for path, mine in _copies(root)]
+    return [name for name, edition, mine in states if edition and mine and edition != mine]
+
+
+def unreadable(root=ROOT):
+    """Return the names of the notebooks whose copy in work/ no program can read."""
+    names = []
+    for path, mine in _copies(root):
+        try:
+            json.loads(mine.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, RecursionError):
+            names.append(path.name)
+    return names
 
 
 def news(new, root=ROOT):
-    """Return lines that say how many notebooks are new, and which copies are older than the course."""
+    """Return lines that say how many notebooks are new, and which copies are older than the course or damaged."""
     copied = f"work/: {len(new)} new notebook{'s' if len(new) > 1 else ''} copied; what was there is as you left it."
-    return [copied] * bool(new) + [
-        f"work/{name} was copied from an older edition of the course, and stays as it is. To get the new one beside "
-        f'it: make lab ARGS="--new {_called(Path(name).stem)}"'
-        for name in older(root)
-    ]
+    lines = [copied] * bool(new)
+    for said, names in (
+        ("was copied from an older edition of the course, and stays as it is. To get the new one", older(root)),
+        ("cannot be read. To get a new one", unreadable(root)),
+    ):
+        lines += [f'work/{name} {said} beside it: make lab ARGS="--new {_called(Path(name).stem)}"' for name in names]
+    return lines
 
 
 def put_beside(number, root=ROOT):
@@ -87,7 +104,10 @@ def _called(stem):
 
 def _copy(path):
     """Return the text of a notebook as work/ gets it."""
-    notebook = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise LabError(f"{path} is damaged. Get it back with git, or unpack the course once more.") from None
     notebook["metadata"].setdefault("lesson", {})["copied"] = _fingerprint(notebook)
     return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
@@ -109,20 +129,32 @@ def _state(path):
         return None, True
 
 
+def _is_there(path):
+    """Return whether a file is there; LabError if the folder is closed, another user's for example."""
+    try:
+        return path.exists()
+    except OSError as error:
+        raise _closed(path, "read", error) from None
+
+
+def _closed(path, act, error):
+    return LabError(
+        f"{path} cannot be {act} ({error.strerror}). Your copies of the lessons live there: make it writable, or copy "
+        "the course to a place of your own."
+    )
+
+
 def _write(path, text):
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")  # on a full disk no half of a lesson is left
+        part = path.with_name(f".{path.name}.{os.getpid()}")  # on a full disk no half of a lesson is left
         try:
             part.write_text(text, encoding="utf-8", newline="\n")
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
     except OSError as error:
-        raise LabError(
-            f"{path} cannot be written ({error.strerror}). Your copies of the lessons live there: make it writable, or "
-            "copy the course to a place of your own."
-        ) from None
+        raise _closed(path, "written", error) from None
 
 
 def opens_on(root=ROOT, folder=course.FOLDER):
@@ -154,9 +186,23 @@ def running():
     from jupyter_server.serverapp import list_running_servers
 
     for server in list_running_servers():
-        if Path(server["root_dir"]).resolve() == ROOT.resolve():
+        if Path(server["root_dir"]).resolve() == ROOT.resolve() and _listens(server):
             return f"{server['url']}lab?token={server['token']}"
     return None
+
+
+def _listens(server):
+    """Return whether a server that Jupyter has noted still listens.
+
+    One that was killed stays noted, and after a restart of the machine or container its number can be another
+    process's, this one's too.
+    """
+    try:
+        address = (server["hostname"] or "localhost", server["port"])
+        with socket.create_connection(address, timeout=5):
+            return server["pid"] != os.getpid()
+    except OSError:
+        return bool(server.get("sock"))  # it listens at a file
 
 
 def command(arguments, open_on):

@@ -1,6 +1,7 @@
 """The log of attempts: what a learner's kernel writes, that nothing is lost, and the report on a class's logs."""
 
 import json
+import re
 
 from lessonkit import attempts
 from lessonkit.course import lessons
@@ -60,6 +61,14 @@ def test_damaged_lines_are_counted_and_the_others_are_read(tmp_path):
     path.write_text("\n".join([line(), *bad, line()]), encoding="utf-8")
     logged, notes = read(path)
     assert len(logged) == 2 and notes == [f"{path}: left out, damaged or of a newer edition of the course: {len(bad)}."]
+
+
+def test_a_log_that_cannot_be_read_is_said_and_nothing_else(tmp_path):
+    path = tmp_path / attempts.FILE
+    assert read(path) == ([], [])
+    path.mkdir()
+    logged, (note,) = read(path)
+    assert not logged and re.fullmatch(r".*attempts.jsonl is left out: it cannot be read \(.+\).", note)
 
 
 CLASS = {  # learner: lines

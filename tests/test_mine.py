@@ -311,6 +311,12 @@ ACCIDENTS = {
         ),
         (["from pathlib import Path\nprint(Path('WORK/marker').exists())"], "False"),
     ],
+    "a file cannot be read": [
+        (
+            [MEAN, CHECK, lambda kernel: (kernel.kept().unlink(), kernel.kept().mkdir()), ASK],
+            f"{UNUSED}it cannot be read (|{AGAIN}",
+        )
+    ],
     "a file was edited and passes; then it is written anew": [
         (
             [STATS, TEST, CHECK_TEST, MEAN, CHECK, edited("10.0 * ", "1e1 * "), ASK],

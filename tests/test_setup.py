@@ -1,8 +1,12 @@
 """make and lab.py: what a newcomer meets first, also when something is missing."""
 
+import errno
 import importlib.util
+import itertools
+import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 
@@ -76,7 +80,10 @@ def test_lab_copies_what_is_missing_and_never_overwrites(course):
     assert lab.copy_missing(course) == ["02_b.ipynb"] and lab.copy_missing(course) == []
     assert (mine / "01_a.ipynb").read_text() == "mine"
     assert cells(mine / "02_b.ipynb") == ["# 02_b", "text"]
-    assert lab.news([], course) == [], "a damaged file is nobody's older edition"
+    assert lab.older(course) == [], "a damaged file is nobody's older edition"
+    assert lab.news([], course) == [
+        'work/01_a.ipynb cannot be read. To get a new one beside it: make lab ARGS="--new 01"'
+    ]
 
 
 def test_a_new_edition_leaves_what_is_mine_and_follows_what_was_only_looked_at(course):
@@ -103,6 +110,55 @@ def test_a_folder_that_cannot_be_written_is_said_in_a_sentence(course):
     (course / "work").write_text("a file where the folder should be")
     with pytest.raises(lab.LabError, match="cannot be written .* make it writable, or copy the course"):
         lab.copy_missing(course)
+
+
+def test_two_that_copy_at_once_do_not_meet(course, monkeypatch):
+    monkeypatch.setattr(lab.os, "getpid", itertools.count().__next__)
+    replace = lab.Path.replace
+
+    def in_between(part, path):
+        if not path.exists():
+            monkeypatch.setattr(lab.Path, "replace", replace)
+            lab.copy_missing(course)
+        return replace(part, path)
+
+    monkeypatch.setattr(lab.Path, "replace", in_between)
+    assert lab.copy_missing(course)[0] == "01_a.ipynb" and cells(course / "work/01_a.ipynb") == ["# 01_a", "text"]
+    assert not list(course.glob("work/.*"))
+
+
+def test_a_damaged_notebook_of_the_course_is_named_when_it_is_copied(course):
+    lab.copy_missing(course)
+    (course / "notebooks/02_b.ipynb").write_text('{"cells": [')
+    assert lab.copy_missing(course) == [] == lab.older(course)
+    (course / "work/02_b.ipynb").unlink()
+    with pytest.raises(lab.LabError, match=r"notebooks.02_b.ipynb is damaged. Get it back with git"):
+        lab.copy_missing(course)
+
+
+def test_a_folder_of_somebody_else_s_is_said_in_a_sentence(course, monkeypatch):
+    def closed(path, **_):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(lab.Path, "exists", closed)
+    with pytest.raises(lab.LabError, match=r"work.01_a.ipynb cannot be read \(Permission denied\)"):
+        lab.copy_missing(course)
+
+
+def test_a_server_that_was_killed_does_not_keep_lab_from_starting(monkeypatch, tmp_path):
+    """What it noted stays, with a number that another process has now, or this one, as in a new container."""
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        other.close()
+        for pid, at, found in [
+            (os.getppid(), listening.getsockname()[1], True),
+            (os.getpid(), listening.getsockname()[1], False),
+            (os.getppid(), port, False),
+        ]:
+            noted = {"pid": pid, "root_dir": str(lab.ROOT), "url": "http://127.0.0.1/", "token": "t", "port": at}
+            (tmp_path / "jpserver-1.json").write_text(json.dumps(noted | {"hostname": "127.0.0.1"}))
+            assert (lab.running() == "http://127.0.0.1/lab?token=t") == found
 
 
 def test_a_new_kernel_says_how_to_come_back_before_anything_is_imported(tmp_path):

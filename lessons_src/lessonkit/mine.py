@@ -55,7 +55,10 @@ def _own(lesson, name):
     if places.work() is None:
         return None, ""
     path = places.work() / "mine" / f"{lesson}.py"
-    kept = files.read(path)
+    try:
+        kept = files.read(path)
+    except OSError as error:
+        raise Refused(f"it cannot be read ({error.strerror})") from None
     if kept.text is None or kept.whole and name not in kept.entries:
         return None, ""
     module = _module(path, kept.text)

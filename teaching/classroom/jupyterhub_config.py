@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import resource
 import sys
 from pathlib import Path
 
@@ -25,8 +26,12 @@ c.JupyterHub.subdomain_host = SETTINGS["domain"] and ADDRESS.format(SETTINGS["do
 # A learner's page can set cookies for the whole domain; a browser takes none with this prefix from it.
 c.JupyterHub.cookie_host_prefix_enabled = bool(SETTINGS["domain"] and SETTINGS["cert"])
 c.JupyterHub.ssl_cert, c.JupyterHub.ssl_key = SETTINGS["cert"], SETTINGS["key"]
-# Who is not logged in can send the hub something, too, which it holds in memory. Saves do not go through it.
-HTTPServer.initialize = functools.partialmethod(HTTPServer.initialize, max_body_size=1 << 20)
+# Who is not logged in can send the hub something, too, which it holds in memory, and can keep its connections open.
+# Saves do not go through it.
+LIMITS = {"max_body_size": 1 << 20, "idle_connection_timeout": 60, "body_timeout": 60}  # bytes, seconds
+HTTPServer.initialize = functools.partialmethod(HTTPServer.initialize, **LIMITS)
+MOST_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # a thousand connections would stop a hub with 1,024
+resource.setrlimit(resource.RLIMIT_NOFILE, (MOST_FILES, MOST_FILES))
 c.JupyterHub.hub_port = SETTINGS["hub_port"]
 c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{SETTINGS['proxy_port']}"
 # What runs beside the hub ends with it, also when it is killed: its ports must be free when the class goes on.
@@ -51,9 +56,9 @@ c.Spawner.notebook_dir = "~"
 c.Spawner.default_url = "/lab"  # servers.py names the lesson to open
 c.Spawner.env_keep = ["LANG", "LC_ALL"]  # nothing else of root's
 c.ClassSpawner.interrupt_timeout = 0  # a server that is interrupted asks at its terminal whether to end, and has none
-c.Spawner.start_timeout = 120
+c.Spawner.start_timeout = 240  # until it listens
 c.Spawner.http_timeout = 120
-c.Spawner.poll_interval = 10  # seconds until a server that died can be started again
+c.Spawner.poll_interval = 1  # seconds until the proxy sends nothing more to the port of a server that died
 c.JupyterHub.concurrent_spawn_limit = 0  # a class comes in at one moment; the processor sets the pace
 
 # --- what runs beside it

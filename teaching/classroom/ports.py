@@ -1,6 +1,7 @@
 """Ports of this machine."""
 
 import socket
+from pathlib import Path
 
 
 def free_port(others=()):
@@ -11,3 +12,13 @@ def free_port(others=()):
             port = probe.getsockname()[1]
         if port not in others:
             return port
+
+
+def listeners(port):
+    """Return the ids of the users whose programs listen at a port, at any address of this machine."""
+    lines = [line.split() for name in ("tcp", "tcp6") for line in _lines(Path("/proc/net", name))]
+    return {int(line[7]) for line in lines if line[3] == "0A" and int(line[1].rpartition(":")[2], 16) == port}
+
+
+def _lines(table):
+    return table.read_text().splitlines()[1:] if table.exists() else []  # without IPv6 there is no tcp6

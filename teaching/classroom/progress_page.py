@@ -22,6 +22,7 @@ from tornado.web import Application, HTTPError, RequestHandler, authenticated
 from teaching.classroom import accounts, collect
 
 REFRESH = 15  # seconds
+LARGEST_REQUEST, PATIENCE = 1 << 16, 60  # bytes and seconds: anybody may send one
 LARGEST, ROOM = 8 << 20, 12 << 20  # bytes of a file and of a learner's: all lessons with their figures have 3 MB
 FOLDER = Path(os.environ.get("CLASS_FOLDER", "."))
 
@@ -71,7 +72,13 @@ async def main():
     os.umask(0o027)  # the copies are read by their group
     prefix, address = os.environ["JUPYTERHUB_SERVICE_PREFIX"], urlparse(os.environ["JUPYTERHUB_SERVICE_URL"])
     pages = [(prefix, Page), (f"{prefix}oauth_callback", HubOAuthCallbackHandler)]
-    Application(pages, cookie_secret=os.urandom(32)).listen(address.port, address.hostname)
+    Application(pages, cookie_secret=os.urandom(32)).listen(
+        address.port,
+        address.hostname,
+        max_body_size=LARGEST_REQUEST,
+        body_timeout=PATIENCE,
+        idle_connection_timeout=PATIENCE,
+    )
     await asyncio.Event().wait()
 
 

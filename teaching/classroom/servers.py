@@ -17,6 +17,7 @@ PROCESSES = 512  # processes and threads of one learner; a server and five kerne
 LARGEST = 1 << 30  # bytes of a file, its log among them
 SHARED = 64 << 20  # bytes in /dev/shm, and as many in System V's segments, which no other limit counts
 TERMINALS = 64
+TRIES = 3  # ports that are tried until nobody else listens there
 ROOM = 1 << 20  # bytes that a server needs for its sockets, and a new account for its home
 
 
@@ -63,11 +64,42 @@ class ClassSpawner(LocalProcessSpawner):
         os.chown(self.runtime, self.account.pw_uid, self.account.pw_gid)
         python = str(self.edition / "environment/bin/python")
         await self.prepare_home(python)
-        self.port = self.port_of[name] = ports.free_port(self.port_of.values())
-        log = 'exec "$0" "$@" >"$JUPYTER_RUNTIME_DIR/server.log" 2>&1'  # as the learner; the hub's log is the hub's
-        self.cmd = ["sh", "-c", log, python, "-m", "jupyterhub.singleuser"]
+        # As the learner; the hub's log is the hub's.
+        own = 'mkdir -p "$TMPDIR"; exec "$0" "$@" >"$JUPYTER_RUNTIME_DIR/server.log" 2>&1'
+        self.cmd = ["sh", "-c", own, python, "-m", "jupyterhub.singleuser"]
         self.args = [f"--config={self.edition / 'learner/server_config.py'}"]
-        return await super().start()
+        for _ in range(TRIES):
+            try:
+                self.port = self.port_of[name] = ports.free_port(self.port_of.values())
+            except OSError:  # none is left
+                break
+            address = await super().start()
+            if await self.is_the_learner_s(self.port):
+                return address
+            await self.stop(now=True)
+        raise NotStarted("Somebody else's program took your server's port. Tell your instructor: hub.log names it.")
+
+    async def is_the_learner_s(self, port):
+        """Wait until somebody listens at the port; return whether it is the learner alone, or the server has ended.
+
+        The port was free when it was chosen. Whoever takes it before the server does would get what its owner sends.
+        """
+        while await self.poll() is None:
+            if await self.answers(port) and (users := ports.listeners(port)):
+                if others := users - {self.account.pw_uid}:
+                    self.log.error("%s: somebody else listens at its port, the user %s", self.user.name, min(others))
+                return not others
+            await asyncio.sleep(0.1)
+        return True
+
+    async def answers(self, port):
+        """Return whether anybody listens at the port. To ask whose it is takes the system far longer."""
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            return False
+        writer.close()
+        return True
 
     async def prepare_home(self, python):
         """Bring the lessons that are missing, as the learner; NotStarted if there is no room, the first time."""
@@ -94,10 +126,12 @@ class ClassSpawner(LocalProcessSpawner):
     def make_preexec_fn(self, name):
         become = super().make_preexec_fn(self.account.pw_name)
         memory = int(self.settings["memory"] * 2**30)
+        no_new_privileges = 38  # cron, su or newuidmap would start programs that outlive the server or its limits
 
         def preexec():
             _own_devices()
             become()
+            ctypes.CDLL(None).prctl(no_new_privileges, 1, 0, 0, 0)
             resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST, LARGEST))
             resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
             resource.setrlimit(resource.RLIMIT_NPROC, (PROCESSES, PROCESSES))
@@ -115,6 +149,7 @@ class ClassSpawner(LocalProcessSpawner):
             "PYTHONPATH": f"{self.edition / 'lessons_src'}:{self.edition / 'learner'}",
             "PYTHONSTARTUP": str(self.edition / "learner/before_first_cell.py"),
             "JUPYTER_RUNTIME_DIR": str(self.runtime),
+            "TMPDIR": str(self.runtime / "tmp"),  # in /tmp another learner could have made torchinductor_class-mara
             "IPYTHONDIR": str(self.runtime / "ipython"),
             "LESSON_WORK": f"{self.account.pw_dir}/work",
             "LESSON_THREADS": "1",

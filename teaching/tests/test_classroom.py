@@ -7,11 +7,13 @@ import pwd
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 import requests
 
@@ -128,6 +130,81 @@ def _missing():
 
 needs_a_machine = pytest.mark.skipif(bool(_missing()), reason=_missing() or "")
 LESSON = "work/02_statistics.ipynb"
+
+
+def in_the_hub_s_environment(program, *words):
+    """Return what a program prints that imports what the hub does."""
+    run = [environment.FOLDER / "bin/python", "-c", program, *words]
+    return subprocess.run(run, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+GUESSES = """
+import asyncio, pathlib, sys, types
+from teaching.classroom import logins, passwords
+
+folder = pathlib.Path(sys.argv[1])
+passwords.keep(folder, "mara", "the right one")
+logins.MOST = 3
+logins.ClassAuthenticator.allow_all = True
+hub = logins.ClassAuthenticator(folder=str(folder))
+
+def log_in(address, password):
+    headers = {"X-Forwarded-For": f"10.0.0.9, {address}"}
+    handler = types.SimpleNamespace(request=types.SimpleNamespace(headers=headers, remote_ip="127.0.0.1"))
+    try:
+        print(asyncio.run(hub.authenticate(handler, {"username": "mara", "password": password})), end=", ")
+    except Exception as error:
+        print(error.log_message.partition("mara")[2].split(" s ")[0][-7:], end=", ")
+
+log_in("10.0.0.1", "the right one")
+for number in range(2, 6):
+    log_in(f"10.0.0.{number}", "guessed")
+log_in("10.0.0.7", "the right one")
+log_in("10.0.0.1", "the right one")
+"""
+TAKEN = """
+import asyncio, functools, os, subprocess, sys, types
+from teaching.classroom import ports, servers
+
+async def runs():
+    return None
+
+async def ended():
+    return 1
+
+LISTEN = "import socket; s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True); input()"
+for user in (os.getuid(), 65534):
+    run = [sys.executable, "-c", LISTEN]
+    other = subprocess.Popen(run, user=user, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/")
+    port = int(other.stdout.readline())
+    server = types.SimpleNamespace(
+        account=types.SimpleNamespace(pw_uid=os.getuid()),
+        user=types.SimpleNamespace(name="mara"),
+        log=types.SimpleNamespace(error=lambda text, *parts: print(text % parts)),
+        poll=runs,
+        answers=functools.partial(servers.ClassSpawner.answers, None),
+    )
+    print(ports.listeners(port) == {user}, asyncio.run(servers.ClassSpawner.is_the_learner_s(server, port)))
+    other.communicate("")
+server.poll = ended
+print(asyncio.run(servers.ClassSpawner.is_the_learner_s(server, port)))
+"""
+
+
+@needs_a_machine
+def test_guesses_from_many_addresses_wait_and_keep_nobody_out_where_the_name_has_been(tmp_path):
+    said = in_the_hub_s_environment(GUESSES, tmp_path)
+    assert re.fullmatch(r"mara, None, None, None, Wait \d\d, Wait \d\d, mara, ", said), said
+
+
+@needs_a_machine
+def test_a_server_counts_as_the_learner_s_only_if_nobody_else_listens_at_its_port():
+    assert in_the_hub_s_environment(TAKEN).splitlines() == [
+        "True True",
+        "mara: somebody else listens at its port, the user 65534",
+        "True False",
+        "True",
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -327,6 +404,17 @@ def test_none_sees_or_changes_what_is_anothers_or_the_class_s(trial):
 
 
 @needs_a_machine
+def test_who_is_not_logged_in_fills_neither_memory_nor_the_hub_s_list_of_files(trial):
+    port = json.loads((trial.folder / "hub/settings.json").read_text())["page_port"]
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as page:
+        page.sendall(b"POST /services/progress/ HTTP/1.1\r\nHost: class\r\nContent-Length: 1000000\r\n\r\n")
+        assert b" 400 " in page.recv(100), "its maker, root, would hold a hundred times as much for each who asks"
+    (hub,) = psutil.Process(trial.program.pid).children()
+    soft, hard = hub.rlimit(psutil.RLIMIT_NOFILE)
+    assert soft == hard, "with the usual 1,024 a learner's connections stop it"
+
+
+@needs_a_machine
 def test_a_kernel_is_told_its_limits(trial):
     kernel = trial.learner("l3").kernel(LESSON)
     threads = "import threading, time\nfor _ in range(600): threading.Thread(target=time.sleep, args=(1,)).start()"
@@ -345,6 +433,10 @@ def test_a_kernel_is_told_its_limits(trial):
     terminals = "import os\nopen_ones = []\ntry:\n    for _ in range(200): open_ones += os.openpty()\n"
     terminals += "except OSError: print(len(open_ones) // 2)\nfor one in open_ones: os.close(one)"
     assert int(kernel.say(terminals)) == 64, "a learner would take the machine's"
+    temporary = kernel.say("import tempfile; print(tempfile.gettempdir())").strip()
+    assert temporary == f"{trial.folder}/run/l3/tmp", "what torch.compile has made is found in it by its name"
+    privileges = kernel.say("print(open('/proc/self/status').read())")
+    assert "NoNewPrivs:\t1" in privileges, "cron's and su's programs would run outside the limits"
     listens = "import os\nprint(sum(line.split()[3] == '0A' and int(line.split()[7]) == os.getuid() for line in "
     assert kernel.say(listens + "open('/proc/net/tcp').readlines()[1:]))").strip() == "1", "that of the server"
 

@@ -51,7 +51,13 @@ def take(path, version, add):
     version: of the newest form that add knows. It raises a ValueError or the like for a damaged record.
     """
     left_out = 0
-    for line in filter(bytes.strip, path.read_bytes().split(b"\n") if path.exists() else ()):
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return []
+    except OSError as error:  # another user's, after sudo make lab for example
+        return [f"{path} is left out: it cannot be read ({error.strerror})."]
+    for line in filter(bytes.strip, lines):
         try:
             record = json.loads(line)
             if record["v"] > version:
