@@ -4,6 +4,8 @@ The course's own exercises are tried in test_checks.py.
 """
 
 import re
+import sys
+import time
 from dataclasses import replace
 from fractions import Fraction
 
@@ -257,6 +259,19 @@ def test_an_endless_loop_stops_with_a_sentence():
 
     text = told(exercise(right, replace(FIRST, seconds=0.3)), endless)
     assert "it runs on and on. It was stopped after 0.3 seconds" in text
+
+
+def test_seconds_that_go_to_the_loading_of_a_library_are_not_the_answer_s(monkeypatch):
+    def slow(x, weight, eps=1e-5):
+        if "late.0" not in sys.modules:
+            for number in range(60):
+                monkeypatch.setitem(sys.modules, f"late.{number}", sys)
+            end = time.process_time() + 0.9
+            while time.process_time() < end:
+                pass
+        return right(x, weight, eps)
+
+    assert told(exercise(right, replace(FIRST, seconds=0.6)), slow) == ""
 
 
 def test_no_probe_hands_out_what_it_keeps():

@@ -24,7 +24,9 @@ LONGEST = 200_000  # characters of a cell that is looked at; the course's have a
 SECONDS, MEMORY = 10, 2 << 30  # that reading a submission may take
 NO_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)  # what Python says of a text that it cannot read
 WAITS = re.compile(r"^[ \t]*raise check\.YourTurn\(", re.MULTILINE)
-IPYTHON = re.compile(r"^([ \t]*)([%!?].*|[\w.]+\?\??)$", re.MULTILINE)  # %magic, !command, ?help, help?
+IPYTHON = re.compile(  # %magic, !command, ?help, files = !ls, help?
+    r"^([ \t]*)([%!?].*|\w[\w, .]*=[ \t]*[%!].*|[\w.]+\?\??)$", re.MULTILINE
+)
 FORK = multiprocessing.get_context("fork")
 
 

@@ -66,7 +66,13 @@ DONE = {  # to a notebook: (exercise, its answer, what is done to {id: cell}, wh
         ["HALF = 0.5"],
         "HALF",
     ),
-    "lines of IPython's": ("6.1", f"!ls\n{USES}x\nchannel_stats?", adding(), [], "left out: 2 lines of IPython's own"),
+    "lines of IPython's": (
+        "6.1",
+        f"!ls\n{USES}x\nhere = !ls\nt = %timeit -o channel_stats(1)\nchannel_stats?",
+        adding(),
+        [],
+        "left out: 4 lines of IPython's own",
+    ),
 }
 
 

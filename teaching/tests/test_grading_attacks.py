@@ -247,6 +247,10 @@ ATTACKS = {  # what it is called: (text, what is said of it)
     "a signal to all": ("import os, signal\nos.kill(-1, signal.SIGKILL)", ""),
     "a segmentation fault": ("import ctypes\nctypes.string_at(0)", "SIGSEGV"),
     "brackets without end": ("(" * 5000, "Error"),
+    "an error that cannot be told": (
+        "class Mine(Exception):\n    def __str__(self):\n        return 1 / 0\nraise Mine",
+        "^Mine: it does not say what. In",
+    ),
     "an open bracket": ("def f(x):\n    return (x", r"'\(' was never closed. In line 5: return \(x$"),
     # what it does to the machine
     "an endless loop": ("while True:\n    pass", f"{SECONDS} s"),
@@ -307,6 +311,11 @@ def test_one_answer_leaves_nothing_for_the_next_which_is_judged_as_ever(mark):
     assert alone.message.startswith("ValueError: ([], ['1', '2'], -1, True)")
     right, wrong = mark(solved("6.1")), mark(WRONG)
     assert (right.verdict, right.points, wrong.verdict, wrong.points) == ("right", 2, "not yet", 0)
+
+
+def test_a_cell_may_await_as_in_a_notebook(mark):
+    awaits = mark(f"import asyncio\nawait asyncio.sleep(0)\n{solved('6.1')}")
+    assert (awaits.verdict, awaits.points, awaits.remarks) == ("right", 2, [])
 
 
 def test_a_right_answer_that_names_pytorch_s_own_unseen_gets_a_remark(mark):

@@ -48,6 +48,10 @@ ANSWERS = {
         },
         "wrong": {
             "PyTorch": (lambda x: torch.softmax(x, dim=-1), "PyTorch's own softmax"),
+            "PyTorch by its other name": (
+                lambda x: torch.special.softmax(x, -1),
+                "PyTorch's own softmax",
+            ),
             "a limit at 100,000": (lambda x: _softmax(x.clamp(-1e5, 1e5)), "-300000"),
             "small shares are 0": (lambda x: _softmax(x) * (_softmax(x) > 1e-12), "0, -60"),
         },
@@ -71,6 +75,10 @@ ANSWERS = {
             "sample by sample": right_sample_by_sample,
         },
         "wrong": {
+            "a finite number, and zeros nowhere": (
+                instead(_pool, "weights = F.softmax(plain.masked_fill(hidden, -1e9), dim=1)"),
+                "On three samples, one of them all padding",
+            ),
             # pytorch#24816: nan is overwritten in the output, and the gradient stays nan
             "nan overwritten in the output": (
                 instead(
@@ -78,7 +86,7 @@ ANSWERS = {
                     "weights = shares\nreturn (weights * x).sum(1).where(keep.any(1, keepdim=True), 0.0)",
                 ),
                 "the gradient is not",
-            )
+            ),
         },
     },
 }

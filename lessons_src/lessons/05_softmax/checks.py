@@ -181,6 +181,7 @@ mended_pool = exercise(
         draw(24, 3, 1),
         torch.tensor([[0, 0, 1, 1], [1, 1, 0, 1]]).bool(),
     ),
+    ("three samples, one of them all padding", draw(34, 3, 4, 5), draw(35, 5, 1), _EMPTY),
     # A finite number in the place of -inf has to lie far below every score. 1e-7, because gradients cancel here.
     (
         "tokens with scores near -38000 and 800, and padding",
@@ -196,7 +197,6 @@ mended_pool = exercise(
         torch.tensor([[True, True, False]]),
         {"gradient": False},
     ),
-    ("three samples, one of them all padding", draw(34, 3, 4, 5), draw(35, 5, 1), _EMPTY),
     takes={"x": "B T C", "query": "C 1", "keep": "B T"},
     sizes={"B": (2, 1, 17), "T": (3, 1, 9, 300), "C": (5, 1, 40)},
     valid={"keep": lambda t: t > -0.8},

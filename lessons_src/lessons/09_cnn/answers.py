@@ -72,6 +72,12 @@ ANSWERS = {
                 ),
                 "the number of norms",
             ),
+            "what children() names": (
+                lambda net, norm, size: nn.Sequential(
+                    *dict.fromkeys(_with_norms(net, norm, size))
+                ),
+                "net.children() names it once",
+            ),
             "a dry run of net itself": (
                 lambda net, norm, size: dry_run(net, norm, size, net),
                 "running statistics of a BatchNorm",

@@ -5,7 +5,10 @@ knows no expected value and gives no verdict: what an answer does to this proces
 and nothing else. What arrives is written by the judge (pickled, since probes are functions); what leaves never is.
 """
 
+import ast
+import asyncio
 import importlib
+import inspect
 import json
 import linecache
 import os
@@ -26,7 +29,10 @@ def run(text, namespace, name):
     """Execute a text as a cell would be: its lines are found by inspect and by the checks' messages."""
     file = f"<ipython-input-{name}>"  # as the checks know a learner's own lines
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    exec(compile(text, file, "exec"), namespace)
+    code = compile(text, file, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    waits = eval(code, namespace)
+    if code.co_flags & inspect.CO_COROUTINE:  # a cell of a notebook may await
+        asyncio.run(waits)
 
 
 class Observer:
@@ -100,7 +106,11 @@ def told(error):
         return f"{type(error).__name__}: {error.msg}. In line {error.lineno}: {(error.text or '').strip()}"
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith("<ipython-input")]
     line = f" In the line: {frames[-1].line}" if frames and frames[-1].line else ""
-    return f"{type(error).__name__}: {error}.{line}"
+    try:
+        text = str(error)
+    except Exception:  # it is the learner's class
+        text = "it does not say what"
+    return f"{type(error).__name__}: {text}.{line}"
 
 
 def main():
