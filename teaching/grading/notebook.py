@@ -152,7 +152,8 @@ def _answer(lesson, exercise, notebook_cells, own):
     if helpers:
         bound = sorted(set().union(*(helper.binds for helper in helpers)))
         answer.remarks.append(f"own definitions used too: {', '.join(bound)[:500]}")
-    answer.cells = [*(helper.text for helper in helpers), text]
+    future = "".join(f"{statement.text}\n" for _, statement in own if statement.text.startswith("from __future__"))
+    answer.cells = [future + cell for cell in (*(helper.text for helper in helpers), text)]  # it holds in all cells
     if (size := sum(map(len, answer.cells))) > LONGEST:
         answer.cells = [f"raise ValueError('this answer has {size:,} characters, at most {LONGEST:,} are graded')"]
     answer.reads = set().union(*map(_reads, answer.cells))

@@ -130,6 +130,14 @@ def test_learners_are_files_or_folders_in_any_layout(tmp_path):
     assert found["fay"].remarks == ("2 notebooks would do; the newest was graded: 06_batchnorm.ipynb",)
 
 
+def test_annotations_that_one_cell_makes_words_of_are_words_in_all(tmp_path):
+    submitted = with_answers(answers={"6.1": f"{USES}x: Tensor = 1"})
+    submitted["cells"].insert(0, code("from __future__ import annotations"))
+    path = write(submitted, tmp_path / "ann.ipynb")
+    answer = notebook.answers(six(), notebook.cells(path))["6.1"]
+    assert not answer.remarks and answer.cells[-1].startswith("from __future__ import annotations\n")
+
+
 # --------------------------------------------------------------------------------------- the table
 
 
