@@ -13,6 +13,18 @@ from teaching.slides.pdf import show
 from teaching.tests.browser import chromium, listen, needs_chromium, own_lines, served, squeezed
 
 LAYOUT = Path(__file__).with_name("layout.js")
+# On the slide in sight: which parts of an explorable lie on each other, and which names are wider than their column.
+OVERLAPS = """() => {
+  const inside = document.querySelector("section.present iframe").contentDocument;
+  const [box, all] = [(e) => e.getBoundingClientRect(), (selector) => [...inside.querySelectorAll(selector)]];
+  const meet = (a, b, [from, to]) => a[from] < b[to] - 1 && b[from] < a[to] - 1;
+  const over = (a, b) => [["left", "right"], ["top", "bottom"]].every((ends) => meet(box(a), box(b), ends));
+  const parts = all(".whole > *, .ln > .say, .ln > .controls");
+  const pairs = [...parts, ...all("svg text")].flatMap((a) => parts.map((b) => [a, b]));
+  const apart = ([a, b]) => a !== b && !b.contains(a) && over(a, b);
+  const wide = all("tr > :first-child").filter((e) => e.scrollWidth > e.clientWidth);
+  return [...pairs.filter(apart).flat(), ...wide].map((e) => e.getAttribute("class") ?? e.textContent);
+}"""
 
 
 @pytest.mark.parametrize("stem", material.every())
@@ -55,6 +67,23 @@ def test_in_a_browser_everything_is_on_its_slide_and_can_be_read_from_the_last_r
             seen = squeezed("".join(slides))
             assert [line for line in own_lines(material.read(stem)).values() if line in seen] == [], stem
             page.close()
+
+
+@needs_chromium
+def test_no_part_of_an_explorable_lies_on_another_also_in_a_deck_that_opens_there(decks):
+    (address, counts), wrong = decks, {}
+    with chromium() as browser:
+        for stem in counts:
+            slides = deck.slides(material.read(stem))
+            for at in [number for number, slide in enumerate(slides) if slide.kind == "explorable"]:
+                page = browser.new_page(viewport={"width": 1280, "height": 720})
+                show(page, f"{address}/{stem}.html#/{at}")
+                page.wait_for_selector("section.present iframe[data-fits]")
+                page.wait_for_timeout(500)  # until it is drawn in this size
+                if found := page.evaluate(OVERLAPS):
+                    wrong[stem, at] = found
+                page.close()
+    assert not wrong
 
 
 @needs_chromium

@@ -2,8 +2,8 @@
 
 // prettier-ignore
 import {
-  ACCENT, INK, ORANGE, buttons, circle, clamp, explorable, file, fmt, heads, layerNorm, lerp, letters, line, list, mean, moved,
-  normal, numberRow, panel, radios, rect, slider, smooth, text, upTo,
+  ACCENT, INK, ORANGE, buttons, circle, clamp, explorable, file, fmt, heads, layerNorm, lerp, letters, line, list, mean,
+  moved, normal, numberRow, panel, radios, rect, slider, smooth, text, upTo,
 } from "./host.mjs";
 
 export const start = {
@@ -94,7 +94,7 @@ function moves(now, before) {
 
 // ---- The picture ----
 
-const [LABELS, NAME] = [74, 5.4]; // left of the columns, as wide as the table's first: pixels, or letters on a slide
+const [LABELS, NAME] = [74, 5.8]; // left of the columns, as wide as the table's first: pixels, or letters on a slide
 const labels = () => Math.max(LABELS, NAME * letters());
 const [ABOVE, BELOW] = [210, 120]; // pixels: the panel of the batch, and that of a norm
 

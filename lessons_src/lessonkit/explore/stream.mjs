@@ -352,6 +352,7 @@ function connect({ stage, state, find, all, change, tell, drag }) {
     compute();
     grown = calm ? STEPS : Math.min(STEPS, grown + 14 * dt);
     const at = layout(width);
+    svg.setAttribute("height", height()); // a slide says only now how large its letters are
     slots.forEach((slot, i) => {
       const [x, y] = Object.values(at.slots)[i];
       Object.assign(slot.style, { left: `${x}px`, top: `${y}px` });

@@ -384,6 +384,8 @@ spoil(times=1, plus=0)
 #
 # To enlarge it is no cure: with that net's signal times 10,000,000 just before the last layer it still reads only {spoiled[dead but enlarged, *].reads:max} at most. {spoiled:again}
 #
+# Nor is it Adam's small number, as it was in [lesson 0](00_in_one_sitting.ipynb): with 1e-16 in its place the net as PyTorch starts it reads {smaller_eps[True, *].reads:range}, without biases {smaller_eps[False, *].reads:range}. {smaller_eps:again}
+#
 # </details>
 #
 # **A net learns from what differs between its inputs. Where that is too small, by itself or beside what all share, it guesses.**

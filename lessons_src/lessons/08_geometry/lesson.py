@@ -54,7 +54,7 @@ print("digits read:", _digits_read(patient))
 # - carry out LayerNorm as two moves, and find rows that it cannot tell apart;
 # - build RMSNorm and say which move it leaves out;
 # - say which changes of weights and data a norm does not see;
-# - say how the length of weights before a norm sets their pace.
+# - say how the length of weights before a norm (a normalization layer) sets their pace.
 #
 # **You need** [lesson 3](03_epsilon.ipynb) ($\epsilon$), [lesson 4](04_affine_and_module.ipynb) (the module), [lesson 6](06_batchnorm.ipynb) (BatchNorm), [lesson 7](07_backward.ipynb) (gradients).
 

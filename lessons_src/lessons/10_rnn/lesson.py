@@ -121,7 +121,7 @@ nudge("rnn", sample=3, step=4)  # yours: "tagger", "rnn" or "norm"; sample 0 to 
 #
 # </details>
 #
-# Each layer has a leak of its own. The norm has the shape `[steps, hidden_size]`, so it takes one mean over all steps, and the first output knows something of the last input. The GRU, a recurrent layer of PyTorch's, keeps numbers from step to step, its *state*. Here it hands them from sample to sample: it reads (T, B, I), unless its argument `batch_first` says otherwise. And because the norm has a row of gains for each step, any other number of steps raises an error.
+# Each layer has a leak of its own. The norm (its normalization layer) has the shape `[steps, hidden_size]`, so it takes one mean over all steps, and the first output knows something of the last input. The GRU, a recurrent layer of PyTorch's, keeps numbers from step to step, its *state*. Here it hands them from sample to sample: it reads (T, B, I), unless its argument `batch_first` says otherwise. And because the norm has a row of gains for each step, any other number of steps raises an error.
 #
 # **To find a leak, change a late step and look at the early outputs; change one sample and look at the others.**
 #

@@ -1,7 +1,7 @@
 # %% [markdown] tags=["trains"]
 # # 11 · Transformers: where the norm goes
 #
-# A language model of twelve layers reads words letter by letter and says which letter comes next. It exists twice, with the same batches and the same optimizer. In one, each norm stands *after* a sum, in the other *before* a function.
+# A language model of twelve layers reads words letter by letter and says which letter comes next. It exists twice, with the same batches and the same optimizer. In one, each norm (normalization layer) stands *after* a sum, in the other *before* a function.
 
 # %% tags=["hide-input"]
 # Imports.

@@ -40,7 +40,7 @@ for name, other in {"the other sentence": neighbor, "the last word": future}.ite
     print(f"{name} changes, and the first words notice: {bool(moved > 0.1)}")
 
 # %% [markdown]
-# There is no error, but what one user gets depends on what a different user wrote, and a model that should predict the next word already sees it. [Section 12.7](#12.7-Clinic:-a-norm-for-the-whole-tensor) heals the function. First you learn to read any norm.
+# There is no error, but what one user gets depends on what a different user wrote, and a model that should predict the next word already sees it. [Section 12.7](#12.7-Clinic:-a-norm-for-the-whole-tensor) heals the function. First you learn to read any norm, as a normalization layer is called for short.
 #
 # *About 58 min, in two sittings of 28 and 30.* **You'll be able to**
 # - say of any norm what it sees and what it forgets;

@@ -48,6 +48,9 @@ const AREAS = [ // where its picture, its controls, its sentence and the questio
 // What is alive is set as large as its slide holds, with letters for the last row; tried when it is first seen. The
 // question goes with it, since beside its picture is often room.
 async function enliven(frame) {
+  if (frame.begun) return; // a deck that opens on its slide asks twice, and two would spoil each other's tries
+  frame.begun = true;
+  while (!frame.contentDocument?.querySelector(".ln")) await new Promise((done) => setTimeout(done, 50)); // not loaded yet
   const { contentWindow: inside, contentDocument: { head, body } } = frame;
   const words = frame.closest(".fit").querySelector(".words");
   words?.querySelectorAll("svg").forEach((svg) => { svg.style.cssText += `display: inline; width: ${svg.getAttribute("width")}`; });
