@@ -44,7 +44,8 @@ lab: $(READY)
 progress: $(READY)
 	@"$(RUN)" -m lessonkit.progress $(ARGS)
 
-# --quick: the untouched editions of lessons that train are left out, which a build and .ci/run execute.
+# --quick: untouched editions of lessons that train, runs of records and a new lesson are left out. Those who build and
+# record have done them, and where CI is set, as in .ci/run, nothing is left out.
 test: $(READY)
 	@"$(RUN)" -m coursebuild --check
 	@"$(RUN)" -m pytest -q $(WORKERS) --nbval --nbval-current-env --nbval-cell-timeout 120 $(or $(ARGS),$(if $(CI),,--quick))

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 
 # At the end no worker is left alone with one of these. The notebooks among them are those of lessons that train.
-LONGEST = ["test_runs.py", "test_mine.py", "test_checks.py", "trains", "test_build.py"]
+LONGEST = ["test_evidence.py", "test_mine.py", "test_checks.py", "trains", "test_build.py"]
 
 os.environ["LESSON_WORK"] = "off"  # no kernel of a test uses, keeps or logs anything of a learner's
 
@@ -19,7 +19,7 @@ os.environ["LESSON_WORK"] = "off"  # no kernel of a test uses, keeps or logs any
 def pytest_addoption(parser):
     other = "compute with other kernels of the math libraries, as another processor would"
     parser.addoption("--other-processor", action="store_true", help=other)
-    quick = "leave out what only repeats the build of lessons that train: learner editions, another processor's run"
+    quick = "leave out what trains and was done before: learner editions, another processor's run, runs of records"
     parser.addoption("--quick", action="store_true", help=quick)
     parser.addoption("--lesson", help="only the tests of this lesson and of its checks: its number, as 06")
 
@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(config, items):
         items[:] = of_lesson(option.lesson, items)
     if option.quick:
         repeats = lambda path: trains(path) and (option.other_processor or path.parent.name == "notebooks")
-        items[:] = [item for item in items if not repeats(item.path)]
+        items[:] = [item for item in items if not repeats(item.path) and not item.get_closest_marker("trains")]
     called = lambda item: "trains" if trains(item.path) else item.path.name
     items.sort(key=lambda item: (*LONGEST, called(item)).index(called(item)))
 
