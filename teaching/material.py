@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coursebuild import frame, manifest
+from coursebuild import frame, manifest, source
 from coursebuild.manifest import MINUTES, kind_of
 from lessonkit import course
 
@@ -59,8 +59,7 @@ def stems():
 
 def every():
     """Return the stems of all lessons, in order. Those that run without the kit come first and are in no manifest."""
-    rooms = sorted(path.parent.name for path in ROOMS.glob("[0-9][0-9]_*/lesson.py"))
-    alone = (stem for stem in rooms if stem not in course.pages())
+    alone = (room.name for room in source.rooms(ROOT) if room.name not in course.pages())
     return [*alone, *stems()]
 
 

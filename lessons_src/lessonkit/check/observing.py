@@ -249,16 +249,15 @@ def limit(seconds):
     """
     me, over, lock = ctypes.c_ulong(threading.get_ident()), threading.Event(), threading.Lock()
     throw = ctypes.pythonapi.PyThreadState_SetAsyncExc
-    computed, clock = time.process_time() + seconds, time.monotonic() + 5 * seconds
+    ends = lambda: (time.process_time() + seconds, time.monotonic() + 5 * seconds)
+    first = ends()
 
     def watch():
-        nonlocal computed, clock
-        wait, loaded = seconds, len(sys.modules)
+        wait, loaded, (computed, clock) = seconds, len(sys.modules), first
         while not over.wait(wait):
             late = time.process_time() > computed or time.monotonic() > clock
             if late and len(sys.modules) > loaded + MANY:
-                computed, clock = time.process_time() + seconds, time.monotonic() + 5 * seconds
-                late, loaded = False, math.inf
+                (computed, clock), late, loaded = ends(), False, math.inf
             wait = 1 if late else 0.2
             with lock:
                 if late and not over.is_set():
@@ -395,7 +394,7 @@ def ready_made(probes, by_hand):
                 probe.run(called.watch(answer))
         for known in by_hand:
             inner = {f"_{known}_impl_index", f"_native_{known}_legit"}  # what torch's own batch_norm calls
-            named = {known, *(f"{kind}_{known}" for kind in ("native", "special", "", "_fused"))}
+            named = {known, f"native_{known}", f"special_{known}", f"_{known}", f"_fused_{known}"}
             if called.names & (named | inner):
                 return {known: "This exercise is there to build it: write its steps yourself."}
         return {}

@@ -2,8 +2,8 @@
 
 // prettier-ignore
 import {
-  ACCENT, INK, ORANGE, buttons, circle, clamp, explorable, file, fmt, heads, layerNorm, lerp, letters, line, list, mean,
-  moved, normal, numberRow, panel, radios, rect, slider, smooth, text, upTo,
+  ACCENT, INK, ORANGE, buttons, circle, clamp, explorable, file, fmt, heads, layerNorm, lerp, line, list, mean, moved,
+  namesRoom, normal, numberRow, panel, radios, rect, slider, smooth, text, upTo,
 } from "./host.mjs";
 
 export const start = {
@@ -94,11 +94,10 @@ function moves(now, before) {
 
 // ---- The picture ----
 
-const [LABELS, NAME] = [74, 5.8]; // left of the columns, as wide as the table's first: pixels, or letters on a slide
-const labels = () => Math.max(LABELS, NAME * letters());
+const names = namesRoom(74, 5.8);
 const [ABOVE, BELOW] = [210, 120]; // pixels: the panel of the batch, and that of a norm
 
-const columns = (name, D, width, tall, limit, ticks) => panel({ name, width, tall, limit, D, ticks, left: labels() });
+const columns = (name, D, width, tall, limit, ticks) => panel({ name, width, tall, limit, D, ticks, left: names.width() });
 const crowdColumns = (D, width) => columns("x", D, width, ABOVE, LIMIT, [-LIMIT, -4, 0, 4, LIMIT]);
 /** How far a row's dot is from the middle of a column: the sample's is there, its neighbors' are spread. */
 const aside = (row) => (row ? ((row - 1) * 11) % 28 - 14 : 0);
@@ -150,7 +149,7 @@ export function still(changes = {}) {
   const width = 560;
   const now = results(state);
   const limit = limitOf([now.batch, now.layer]);
-  const part = (y, words, space, inside) => text(labels(), y, words, { "font-size": 14 }) + moved(0, y + space, inside);
+  const part = (y, words, space, inside) => text(names.width(), y, words, { "font-size": 14 }) + moved(0, y + space, inside);
   const parts = [
     part(22, `a sample (large) among ${state.neighbors} neighbors`, 18, crowdPanel(state, now, width)),
     part(292, "BatchNorm of the sample", 12, resultPanel(now.batch, [], ORANGE, width, limit)),
@@ -163,7 +162,8 @@ export function still(changes = {}) {
 // ---- The page ----
 
 const STYLE = `
-tr > :first-child { width: max(${LABELS}px, ${NAME}em); font-size: 12px; }
+${names.style}
+tr > :first-child { font-size: 12px; }
 .from td { padding: 24px 0 2px; }
 .grip-dot { cursor: ns-resize; touch-action: none; }
 [data-key=batch] > * { color: color-mix(in srgb, currentColor 40%, #d55e00); }

@@ -121,6 +121,12 @@ export const moved = (x, y, inside) => tag("g", { transform: `translate(${x} ${y
 /** Points [x, y] as the text that polygon, polyline and path understand. */
 export const points = (row) => row.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join(" ");
 
+/** Room for the names left of a panel's columns and of its table's: pixels, or as many of a slide's letters. */
+export const namesRoom = (pixels, wide) => ({
+  width: () => Math.max(pixels, wide * letters()),
+  style: `tr > :first-child { width: max(${pixels}px, ${wide}em); }`,
+});
+
 /**
  * A panel with a column for each of D features, for values from -limit to limit; its numbers are left of `left`.
  * name: the axis' own. free: a height at which no number may stand. Returns {x: middle of a column, y: height of a value, grid, bars, marks}.

@@ -3,7 +3,7 @@
 // prettier-ignore
 import {
   ACCENT, INK, buttons, clamp, epsilon, explorable, file, fmt, heads, layerNorm, lerp, letters, line, list, mean,
-  moved, numberRow, panel, radios, rect, smooth, text,
+  moved, namesRoom, numberRow, panel, radios, rect, smooth, text,
 } from "./host.mjs";
 
 export const start = {
@@ -46,8 +46,7 @@ function outcome(words, before, after) {
 
 // ---- The picture ----
 
-const [LABELS, NAME] = [52, 3]; // left of the columns, as wide as the table's first: pixels, or letters on a slide
-const labels = () => Math.max(LABELS, NAME * letters());
+const names = namesRoom(52, 3);
 const [ABOVE, BELOW] = [190, 150]; // pixels: the panels of x and of y
 
 const above = (state, width, free) =>
@@ -58,7 +57,7 @@ const above = (state, width, free) =>
     limit: LIMIT,
     D: state.x.length,
     ticks: [-LIMIT, -5, 0, 5, LIMIT],
-    left: labels(),
+    left: names.width(),
     free,
   });
 
@@ -70,13 +69,13 @@ function rowPanel(state, { mu, sigma }, width, before = []) {
   const { grid, bars, marks } = above(state, width, at);
   const reach = (ABOVE / 2) * (sigma / LIMIT);
   return [
-    rect(labels(), at - reach, width - labels(), 2 * reach, { fill: INK, opacity: 0.08 }),
+    rect(names.width(), at - reach, width - names.width(), 2 * reach, { fill: INK, opacity: 0.08 }),
     grid,
     bars(state.x, { rx: 2, fill: INK, opacity: 0.4 }),
     bars(before, GHOST),
-    line(labels(), at, width, at, { "stroke-dasharray": "5 4", "stroke-width": 1.5 }),
+    line(names.width(), at, width, at, { "stroke-dasharray": "5 4", "stroke-width": 1.5 }),
     marks(state.x, 17, { "stroke-width": 3, "stroke-linecap": "round" }),
-    text(labels() - 8, at + letters() / 3, `μ ${fmt(mu)}`, { "text-anchor": "end", "font-weight": 650 }),
+    text(names.width() - 8, at + letters() / 3, `μ ${fmt(mu)}`, { "text-anchor": "end", "font-weight": 650 }),
   ].join("");
 }
 
@@ -87,7 +86,7 @@ function rowPanel(state, { mu, sigma }, width, before = []) {
 function resultPanel(state, { hat, y }, width, limit, before = []) {
   const ticks = limit > 4 ? [-limit / 2, 0, limit / 2] : [-2, -1, 0, 1, 2];
   const name = isPlain(state) ? "x̂" : "y";
-  const { grid, bars, marks } = panel({ name, width, tall: BELOW, limit, D: y.length, ticks, left: labels() });
+  const { grid, bars, marks } = panel({ name, width, tall: BELOW, limit, D: y.length, ticks, left: names.width() });
   return grid + bars(y, { rx: 2, fill: ACCENT }) + bars(before, GHOST, 17) + (isPlain(state) ? "" : marks(hat, 17, { "stroke-width": 2 }));
 }
 
@@ -105,10 +104,10 @@ export function still(changes = {}) {
   const row = (values, y, more) => values.map((v, i) => words(x(i), y, fmt(v), { "text-anchor": "middle", ...more }));
   const described = `A row of ${state.x.length} numbers as bars, with their mean and σ, and below them LayerNorm of the row as bars.`;
   const parts = [
-    words(labels(), 22, "the row x"),
+    words(names.width(), 22, "the row x"),
     moved(0, 38, rowPanel(state, result, width)),
     ...row(state.x, 246),
-    words(labels(), 286, "LayerNorm of it", { fill: ACCENT }),
+    words(names.width(), 286, "LayerNorm of it", { fill: ACCENT }),
     moved(0, 298, resultPanel(state, result, width, limitOf(result))),
     ...row(result.y, 466, { fill: ACCENT }),
   ];
@@ -121,7 +120,7 @@ const STYLE = `
 .stage { cursor: ns-resize; }
 .below { margin-top: 24px; }
 button { flex-basis: 40%; }
-tr > :first-child { width: max(${LABELS}px, ${NAME}em); }`;
+${names.style}`;
 
 // The table reads as the formula: a name, its sign, its ends where it can be changed, and the part that shows it.
 const ROWS = [
@@ -165,7 +164,7 @@ function connect({ stage, first, state, find, all, change, fill, tell, drag }) {
     stage,
     (event) => {
       const box = stage.getBoundingClientRect();
-      const i = Math.floor(((event.clientX - box.left - labels()) / (box.width - labels())) * D);
+      const i = Math.floor(((event.clientX - box.left - names.width()) / (box.width - names.width())) * D);
       if (i < 0 || i >= D || (event.pointerType === "touch" && !event.target.classList.contains("grip"))) return null;
       stop();
       before = state();
@@ -191,7 +190,7 @@ function connect({ stage, first, state, find, all, change, fill, tell, drag }) {
     picture.innerHTML = rowPanel(now, result, width, before?.x);
     below.innerHTML = resultPanel(now, result, width, limit, ghost?.y);
     const { x, y } = above(now, width);
-    const size = `${Math.min(44, (width - labels()) / D)}px`;
+    const size = `${Math.min(44, (width - names.width()) / D)}px`;
     grips.forEach(({ style }, i) => Object.assign(style, { left: `${x(i)}px`, top: `${y(now.x[i])}px`, width: size }));
     fill({ ...now, ...result });
     const words = note.words && note.holds === JSON.stringify(now) ? note.words : sentence(now, result);

@@ -95,7 +95,7 @@ Promise.all([MathJax.startup.promise, ...pictures]).then(() => {
   only("pre", (block) => { Object.assign(block.style, { whiteSpace: "pre-wrap", fontSize: "0.65em" }); }); // nor has it the styles of this page
   document.body.classList.remove("fitting");
   document.querySelectorAll(".timer").forEach((button) => button.addEventListener("click", () => count(button)));
-  const seen = ({ currentSlide }) => currentSlide.querySelectorAll(".alive iframe:not([data-fits])").forEach(enliven);
+  const seen = ({ currentSlide }) => currentSlide.querySelectorAll(".alive iframe").forEach(enliven);
   if (!printing) for (const event of ["ready", "slidechanged"]) Reveal.on(event, seen);
   Reveal.on(printing ? "pdf-ready" : "ready", () => { document.body.dataset.ready = "yes"; });
   return Reveal.initialize({
