@@ -1,12 +1,13 @@
 """make bench: time lesson 13's loops and PyTorch's own kernel, and write data/bench.csv, which the lesson shows.
 
-The rows of this processor and this edition of the loops are replaced; those of other processors stay. A processor is
-its name and the size of its last cache, because virtual machines give different processors one name.
+The rows of this processor are replaced; those of other processors stay. A processor is its name and the size of its
+last cache, because virtual machines give different processors one name.
 
-For each shape and number of threads, one round runs every candidate once, so that a slow moment of the machine meets
-all of them, in an order that is drawn anew (before 2026-11-29: in one order, turned and reversed); the median over the
-rounds is kept. Inputs are float32. Outputs are allocated by the candidates, as in real use; glibc is told to keep freed
-memory, because fresh pages cost every candidate more than the work itself.
+For each shape and number of threads, one round runs every candidate, so that a slow moment of the machine meets all of
+them, in an order that is drawn anew; the median over the rounds is kept. A candidate runs twice, and the second run
+counts: so it finds the caches as it left them itself. "fused after F.layer_norm" tells what that is worth. (Up to
+edition 3 of the loops, each ran once.) Inputs are float32. Outputs are allocated by the candidates, as in real use;
+glibc is told to keep freed memory, because fresh pages cost every candidate more than the work itself.
 With one thread more candidates tell what each change brings: the loops past the caches without one of them, and the
 learner's two loops with one line that asks for the next row.
 One more part: at which size storing past the caches begins to pay, if every result is read at once by whoever comes
@@ -46,7 +47,7 @@ from lessonkit import evidence  # noqa: E402
 FILE = Path(__file__).resolve().parent / "bench.csv"
 SHAPES = [(4096, 768), (4096, 1024), (16384, 256), (65536, 64), (1024, 4096)]
 READ = [(rows, 768) for rows in (341, 683, 1365, 2731, 4096)]  # 1, 2, 4, 8, 12 MB
-LOOPS = "3"  # edition of the loops: count up when what `fused` measures changes
+LOOPS = "4"  # edition of the loops and of the rounds: count up when what is measured changes
 COLUMNS = """
     date machine cpu last_cache_mb cores torch numba loops threads rows D what rounds forward_ms both_ms
 """.split()
@@ -127,6 +128,7 @@ def variants():
         "fused, no pages": edited(("if at % PAGE == 0:", "if at < 0:")),
         "fused, a row at a time": a_row_at_a_time(),
         "fused, a sum a piece": a_sum_a_piece(),
+        "fused, short vectors": edited(("""'"prefer-vector-width"="512"'""", """'"prefer-vector-width"="256"'""")),
     }
     large = {name: (module, lesson.LARGE) for name, module in past.items()}
     rows = "forward_rows(x, weight, bias, eps, y, mean, rstd, start, stop)\n\n    return"
@@ -187,12 +189,13 @@ def copies(x, y):
 def medians(candidates, rounds):
     """Run all candidates in turn. Return {name: (forward, both)}, medians in milliseconds.
 
-    Each round goes in an order of its own, because a candidate finds the caches, and the memory it is given, as the one
-    before has left them. Turning one order round and round is not enough: each keeps its two neighbours.
+    A candidate finds the caches, and the memory that it is given, as the one before has left them. So each runs twice,
+    the first time only for the second, and each round goes in an order of its own.
     """
     seen, names, warm, draws = {name: [] for name in candidates}, list(candidates), 2, random.Random(13)
     for k in range(rounds + warm):
         for name in draws.sample(names, len(names)):
+            candidates[name]()
             result = candidates[name]()
             if k >= warm:
                 seen[name].append(result)
@@ -212,6 +215,8 @@ def measure(rows, D, rounds):
     candidates, ways = copies(x.detach(), torch.empty(rows, D)), layers(D)
     for name, layer in ways.items():
         candidates[name] = partial(forward_and_backward, layer, x, *others)
+    others_first = candidates["F.layer_norm"], candidates["fused"]
+    candidates["fused after F.layer_norm"] = lambda: [run() for run in others_first][-1]
     candidates["fused, ordinary stores"] = partial(forward_and_backward, ways["fused"], x, *others, math.inf)
     if torch.get_num_threads() == 1:
         for name, (module, large) in variants().items():
@@ -245,12 +250,12 @@ def last_cache():
 
 
 def kept(file, common):
-    """The rows of a file that were measured on other processors, or with other editions of the loops."""
+    """The rows of a file that were measured on other processors."""
     if not file.exists():
         return []
     with open(file, encoding="utf-8", newline="") as opened:
         rows = list(csv.DictReader(opened))
-    same = ("machine", "cpu", "last_cache_mb", "loops")
+    same = ("machine", "cpu", "last_cache_mb")
     return [row for row in rows if any(row[key] != str(common[key]) for key in same)]
 
 

@@ -199,10 +199,12 @@ def _at(typing, address):
 @intrinsic
 def _room_for_a_piece(typing):
     """Memory for PIECE numbers on the stack. The compiler sees that no array lies there, and
-    need not look out for it.
+    need not look out for it. It also uses the longest vectors of the processor, which it avoids
+    on some (LLVM's prefer-vector-width, in bits; llvmlite lists no such attribute).
     """
 
     def code(context, builder, *_):
+        set.add(builder.function.attributes, '"prefer-vector-width"="512"')
         room = cgutils.alloca_once(builder, ir.ArrayType(ir.DoubleType(), PIECE))
         room.align = 64
         return builder.bitcast(room, cgutils.voidptr_t)
