@@ -981,7 +981,7 @@ for cpu, ms in evidence.timings().items():
 # ```
 #
 # 4. **It keeps 64 sums.** They stay in registers, and become one number at the end of a row. One sum for each piece would have to be finished 16 times in a row of 1024.
-# 5. **It asks for long vectors.** One instruction can add up to 16 numbers to 16 others, a **vector**. For some processors the compiler stops at 8, unless it is asked.
+# 5. **It asks for long vectors.** One instruction can add up to 16 numbers to 16 others, two vectors. For some processors the compiler stops at 8, unless it is asked.
 #
 # **Find out:** which of the five would you leave out first? Each row below says how many times as long both passes took without one of them, on one thread.
 

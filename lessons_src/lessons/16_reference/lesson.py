@@ -135,7 +135,7 @@
 # | one pass | the variance as E[x²] − E[x]², from two sums of one run over the row, which loses its digits far from 0 | [3.6](03_epsilon.ipynb#3.6-A-variance-that-survives-an-offset) |
 # | ONNX | a file format for trained models: a list of operations, and constants | [15.1](15_in_the_wild.ipynb#15.1-A-model-is-a-list-of-operations) |
 # | orthogonal projection | a matrix with PP = P and Pᵀ = P: it drops vectors straight down onto a flat set | [8.2](08_geometry.ipynb#8.2-Two-moves-in-whole-numbers) |
-# | page fault | a stop in which the system finds and clears fresh memory | [13, Deeper](13_speed.ipynb#Three-traps-of-a-timing) |
+# | page fault | a stop in which the system finds and clears fresh memory | [13, Deeper](13_speed.ipynb#Four-traps-of-a-timing) |
 # | Peri-LN | norms at both ends of each branch | [12, Deeper](12_family.ipynb#Where-the-norm-goes) |
 # | Post-LN | the norm after the sum, on the stream itself: LN(x + f(x)) | [11.1](11_transformer.ipynb#11.1-Play) |
 # | Pre-LN | the norm inside the branch, before its function: x + f(LN(x)) | [11.1](11_transformer.ipynb#11.1-Play) |
