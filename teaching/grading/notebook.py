@@ -106,7 +106,13 @@ def digest(path):
 def cells(path):
     """Return [(type, text)] of a notebook's cells; Unreadable or what reading it raises if it is none."""
     stored = json.loads(_bytes(path).decode("utf-8-sig"))
-    return [(cell["cell_type"], _shortened("".join(cell["source"]))) for cell in stored["cells"]]
+    if isinstance(stored, dict) and stored.get("nbformat") in (2, 3) and "worksheets" in stored:
+        old = f"this is a notebook in the old format {stored['nbformat']}"
+        raise Unreadable(f"{old}: open it in JupyterLab, save it there, and hand in the saved file")
+    try:
+        return [(cell["cell_type"], _shortened("".join(cell["source"]))) for cell in stored["cells"]]
+    except (KeyError, TypeError):
+        raise Unreadable("this is a JSON file and no notebook: hand in the .ipynb that JupyterLab saves") from None
 
 
 def _shortened(text):
