@@ -14,7 +14,7 @@ import pickle
 import re
 import resource
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lessonkit.course import CARD
 from lessonkit.program import names, needed, statements
@@ -106,7 +106,13 @@ def digest(path):
 def cells(path):
     """Return [(type, text)] of a notebook's cells; Unreadable or what reading it raises if it is none."""
     stored = json.loads(_bytes(path).decode("utf-8-sig"))
-    return [(cell["cell_type"], _shortened("".join(cell["source"]))) for cell in stored["cells"]]
+    if isinstance(stored, dict) and stored.get("nbformat") in (2, 3) and "worksheets" in stored:
+        old = f"this is a notebook in the old format {stored['nbformat']}"
+        raise Unreadable(f"{old}: open it in JupyterLab, save it there, and hand in the saved file")
+    try:
+        return [(cell["cell_type"], _shortened("".join(cell["source"]))) for cell in stored["cells"]]
+    except (KeyError, TypeError):
+        raise Unreadable("this is a JSON file and no notebook: hand in the .ipynb that JupyterLab saves") from None
 
 
 def _shortened(text):
@@ -176,11 +182,55 @@ def _chosen(exercise, notebook_cells, remarks):
 
 
 def _helpers(lesson, exercise, text, own):
-    """Return the learner's own statements that an answer reads, in order: those that bind what the lesson does not."""
+    """Return the learner's own statements that an answer reads, in order: those that bind what the lesson does not.
+
+    What changes an object that one of them has made (table.append(3), del table[0]) counts as binding its name.
+    """
     bound_before = {name for statement in lesson.before(exercise) for name in statement.binds}
-    program = [statement for statement in own if not statement.binds & bound_before]
+    answered = _makes(exercise.solved) - bound_before  # what reads them as it runs can only stand after the answer
+    program, made = [], set()
+    for statement in own:
+        if not statement.binds & bound_before and not statement.now & answered:
+            changed = _read(_changed, statement.node, set()) & made
+            now = statement.now - _counters(statement.node) if changed else statement.now
+            program.append(replace(statement, binds=statement.binds | changed, now=now | changed))
+            made = made - statement.binds if statement.imports else made | statement.binds
     order = set(needed(program, *(_reads(text) - bound_before))[0])
     return [statement for statement in program if statement in order]
+
+
+def _changed(node):
+    """Return the names whose objects a statement may change: x in x.f(), x[0] = 1, x.y = 1, x += 1 and del x[0].
+
+    Of a loop, a condition or a `with` those in it, if it does nothing else: a training run or a print is none.
+    """
+    if isinstance(node, (ast.For, ast.While, ast.If, ast.With)):
+        inner = [_changed(part) for part in (*node.body, *getattr(node, "orelse", ()))]
+        return set().union(*inner) if all(inner) else set()
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        changed = [node.value.func]
+    elif isinstance(node, (ast.Assign, ast.Delete)):
+        changed = [each for target in node.targets for each in getattr(target, "elts", [target])]  # x[0], y[0] = 1, 2
+    else:
+        changed = [node.target] if isinstance(node, (ast.AugAssign, ast.AnnAssign)) else []
+    plain = isinstance(node, ast.AugAssign)
+    return {root.id for each in changed if isinstance(root := _root(each), ast.Name) and (plain or root is not each)}
+
+
+def _counters(node):
+    """Return the names that loops in a statement bind before it reads them: k in "for k in range(3)"."""
+    loops = [part for part in ast.walk(node) if isinstance(part, ast.For)]
+    bound = {name.id for loop in loops for name in ast.walk(loop.target) if isinstance(name, ast.Name)}
+    return bound - {name.id for loop in loops for name in ast.walk(loop.iter) if isinstance(name, ast.Name)}
+
+
+def _root(node):
+    """Return x of x.y[0].f().g, or what stands in its place."""
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        if isinstance(node, ast.Call) and not isinstance(node.func, ast.Attribute):
+            break
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node
 
 
 def _makes(text):

@@ -39,6 +39,35 @@ HELPERS = (
     "print('not read by any answer')\nlonely = 1",
     "channel_stats = None  # what the lesson binds itself is the course's",
 )
+CHANGES = [  # of an object that another cell has made: all are used
+    "TABLE.append(3)",
+    "TABLE[0] = 2",
+    "TABLE[0], TABLE[1] = 2, 3",
+    "del TABLE[0]",
+    "TABLE += [4]",
+    "SETTINGS.update(eps=1e-5)",
+    "SETTINGS.setdefault('rows', []).append(2)",
+    "SETTINGS['rows'].sort()",
+    "for k in range(3):\n    if k:\n        TABLE.append(k)",
+    "with torch.no_grad():\n    LAYER.weight.fill_(2)",
+]
+USED = [  # none is used
+    "print(TABLE.copy())",
+    "plt.plot(TABLE)",
+    "LOG.append(TABLE)",
+    "for k in range(3):\n    LAYER.zero_grad()\n    fit(LAYER)",
+    "for k in TABLE:\n    TABLE.append(k)\n    print(k)",
+    "nn.Linear(2, 2).zero_grad()",
+    "assert TABLE.index(3)",
+    "check.TABLE(TABLE)",
+    "plt.show()",
+    "children.add_(1)",  # the lesson's
+    "TABLE.append(channel_stats(children))",  # uses the answer
+    "channel_stats.calls = 0",
+    "if k == 0:\n    TABLE.append(0)\n" + "".join(f"elif k == {k}:\n    TABLE.append(0)\n" for k in range(1500)),
+]
+MADE = ["TABLE = []", "SETTINGS = {}", "LAYER = nn.Linear(2, 2)", "import matplotlib.pyplot as plt", "LOG = []"]
+READS = "[plt, children, TABLE, SETTINGS, LAYER]"
 DONE = {  # to a notebook: (exercise, its answer, what is done to {id: cell}, what is used of other cells, the remark)
     "exercises alone": ("6.1", None, exercises_alone, [], ""),
     "the cell is gone": ("6.3", None, lambda cells: cells.pop("ex-6-3"), None, "copy it from a fresh lesson 6 and"),
@@ -58,6 +87,20 @@ DONE = {  # to a notebook: (exercise, its answer, what is done to {id: cell}, wh
         adding(*HELPERS),
         ["import math as maths", "HALF = maths.sqrt(0.25)", "def stats_of(rows):"],
         "own definitions used too: HALF, maths, stats_of",
+    ),
+    "helpers that other cells change": (
+        "6.1",
+        USES + READS,
+        adding(*MADE, *USED, *CHANGES, *USED),
+        [text.split("\n")[0] for text in (*MADE[:4], *CHANGES)],
+        "own definitions used too: LAYER, SETTINGS, TABLE, k, plt",
+    ),
+    "a helper that is made anew": (
+        "6.1",
+        USES + "TABLE",
+        adding("TABLE = [1]", "TABLE.append(2)", "SUM = sum(TABLE)", "TABLE.clear()", "TABLE = [SUM]", "SUM = 0"),
+        ["TABLE = [1]", "TABLE.append(2)", "SUM = sum(TABLE)", "TABLE = [SUM]"],
+        "own definitions used too: SUM, TABLE",
     ),
     "a helper in another answer": (  # and the answer there is the course's
         "6.3",
@@ -91,6 +134,18 @@ def test_an_answer_is_found_whatever_was_done_to_its_notebook(name, tmp_path):
     assert [cell.split("\n")[0] for cell in answer.cells[:-1]] == others
     compile(answer.cells[-1], "answer", "exec")
     assert (text or solved(number)).splitlines()[-1].removesuffix("?") in answer.cells[-1]
+
+
+@runs
+def test_a_helper_is_what_the_learner_s_cells_have_made_of_it(tmp_path):
+    answer = {"6.1": solved("6.1").partition("\n")[2] + "\nassert TABLE == [3]"}
+    for learner, texts in {"ann": ["TABLE = []", "TABLE.append(3)"], "ben": ["TABLE = [3]", "TABLE.append(4)"]}.items():
+        submitted = with_answers(False, answers=answer)
+        submitted["cells"][:0] = [code(text, f"own-{at}") for at, text in enumerate(texts)]
+        write(submitted, tmp_path / f"in/{learner}.ipynb")
+    table = graded(tmp_path)
+    assert (table["ann"]["points"], table["ben"]["points"]) == ("2", "0"), table
+    assert "6.1 raised an error" in table["ben"]["state"]
 
 
 HANDED = {  # a file in the folder: whether it is another lesson's

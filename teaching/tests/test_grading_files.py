@@ -35,6 +35,12 @@ def notebook(text):
     return json.dumps(with_answers(False, answers={"6.1": text}))
 
 
+def worksheets(version):
+    """Return a notebook as IPython stored it before 2014."""
+    sheet = {"cells": [{"cell_type": "code", "language": "python", "input": RIGHT, "outputs": []}]}
+    return json.dumps({"nbformat": version, "nbformat_minor": 0, "metadata": {}, "worksheets": [sheet]})
+
+
 def cells(texts):
     return [code(text, f"c{at}") for at, text in enumerate(texts)]
 
@@ -46,6 +52,7 @@ def sparse(path):
 
 ONE = "not answered"  # of the state of a row with an answer to 6.1 alone
 NONE = "it cannot be read: "  # of the remarks
+NO_CELLS = "a JSON file and no notebook: hand in the .ipynb that JupyterLab saves"
 MADE = {  # what lies there as NAME.ipynb: (a text, or a function that makes it; what the row's state or remarks say)
     "a surrogate": (notebook("channel_stats = '\ud800'"), ONE),
     "a sparse file of 40 GB": (sparse, "at most 50 are read"),
@@ -60,8 +67,15 @@ MADE = {  # what lies there as NAME.ipynb: (a text, or a function that makes it;
     "brackets in brackets": (notebook("x = " + "(" * 90_000), ONE),
     "blanks before a mark": (notebook(("\t" * 20_000 + "x\n") * 9), ONE),
     "half a notebook": (notebook(RIGHT)[:20_000], NONE + "JSONDecodeError"),
+    "a notebook in format 3": (worksheets(3), "a notebook in the old format 3: open it in JupyterLab, save it there"),
+    "a notebook in format 2": (worksheets(2), "a notebook in the old format 2: open it in JupyterLab, save it there"),
+    "an object": ('{"a": 1}', NO_CELLS),
+    "a list": ("[1, 2]", NO_CELLS),
+    "a number": ("3", NO_CELLS),
+    "cells that are none": ('{"cells": [1]}', NO_CELLS),
+    "a cell without a source": ('{"cells": [{"cell_type": "code"}]}', NO_CELLS),
     "a card of 5,000 digits": (json.dumps({"cells": cells([f"# Exercise {'9' * 5000}.1\nx = 1"])}), "of lesson 999"),
-    "unreadable": (lambda path: (path.write_text("{}"), path.chmod(0)), "cannot be read" if os.getuid() else NONE),
+    "unreadable": (lambda path: (path.write_text("{}"), path.chmod(0)), "cannot be read" if os.getuid() else NO_CELLS),
 }  # fmt: skip
 
 
