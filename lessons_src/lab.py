@@ -86,9 +86,10 @@ def put_beside(number, root=ROOT):
     path = paths.get(number) or paths.get(number.zfill(2))
     if path is None:
         raise LabError(f"--new {number}: there is no such lesson. There are {', '.join(paths)}.")
+    text = _copy(path)
     beside = root / "work" / f"{path.stem}_{_state(path)[0][:6]}.ipynb"
     if not beside.exists():
-        _write(beside, _copy(path))
+        _write(beside, text)
     return beside.name
 
 
@@ -104,11 +105,13 @@ def _called(stem):
 
 def _copy(path):
     """Return the text of a notebook as work/ gets it."""
-    try:
-        notebook = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise LabError(f"{path} is damaged. Get it back with git, or unpack the course once more.") from None
-    notebook["metadata"].setdefault("lesson", {})["copied"] = _fingerprint(notebook)
+    if _state(path)[0] is None:
+        raise LabError(
+            f"{path} is damaged: expected is a notebook of the course. Get it back with git checkout {path}, or "
+            "download the course anew, and keep your folder work/. What you have there is as you left it."
+        )
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    notebook["metadata"]["lesson"]["copied"] = _fingerprint(notebook)
     return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -125,7 +128,7 @@ def _state(path):
         notebook = json.loads(path.read_text(encoding="utf-8"))
         lesson = notebook["metadata"]["lesson"]
         return lesson["cells"], lesson.get("copied") != _fingerprint(notebook)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None, True
 
 

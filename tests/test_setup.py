@@ -127,12 +127,19 @@ def test_two_that_copy_at_once_do_not_meet(course, monkeypatch):
     assert not list(course.glob("work/.*"))
 
 
-def test_a_damaged_notebook_of_the_course_is_named_when_it_is_copied(course):
+@pytest.mark.parametrize("text", ["", '{"cells": [', "[]", '{"cells": [], "metadata": {}}', "[" * 100_000])
+def test_a_damaged_notebook_of_the_course_is_named_when_it_is_copied(course, text):
     lab.copy_missing(course)
-    (course / "notebooks/02_b.ipynb").write_text('{"cells": [')
+    path, mine = course / "notebooks/02_b.ipynb", course / "work/02_b.ipynb"
+    path.write_text(text)
     assert lab.copy_missing(course) == [] == lab.older(course)
-    (course / "work/02_b.ipynb").unlink()
-    with pytest.raises(lab.LabError, match=r"notebooks.02_b.ipynb is damaged. Get it back with git"):
+    named = r"notebooks.02_b.ipynb is damaged.* git checkout .*02_b.ipynb, or download the course anew"
+    before = mine.read_text()
+    with pytest.raises(lab.LabError, match=named):
+        lab.put_beside("2", course)
+    assert mine.read_text() == before and len(list(course.glob("work/*.ipynb"))) == 2
+    mine.unlink()
+    with pytest.raises(lab.LabError, match=named):
         lab.copy_missing(course)
 
 

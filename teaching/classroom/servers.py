@@ -17,6 +17,8 @@ PROCESSES = 512  # processes and threads of one learner; a server and five kerne
 LARGEST = 1 << 30  # bytes of a file, its log among them
 SHARED = 64 << 20  # bytes in /dev/shm, and as many in System V's segments, which no other limit counts
 TERMINALS = 64
+FILES = 4096  # open ones of a process
+SOCKETS = 1000  # of one learner, once the machine's ports are scarce; a server and five kernels have 140
 TRIES = 3  # ports that are tried until nobody else listens there
 ROOM = 1 << 20  # bytes that a server needs for its sockets, and a new account for its home
 
@@ -71,13 +73,30 @@ class ClassSpawner(LocalProcessSpawner):
         for _ in range(TRIES):
             try:
                 self.port = self.port_of[name] = ports.free_port(self.port_of.values())
-            except OSError:  # none is left
-                break
+            except OSError:
+                raise NotStarted(
+                    "All ports of this machine are taken. Start your server again in a minute, and tell your "
+                    "instructor if that does not help."
+                ) from None
             address = await super().start()
             if await self.is_the_learner_s(self.port):
                 return address
             await self.stop(now=True)
         raise NotStarted("Somebody else's program took your server's port. Tell your instructor: hub.log names it.")
+
+    async def poll(self):
+        """Return None while the server runs. Who takes the machine's ports, which no limit counts, is ended.
+
+        Without ports no page opens, so that nobody could say so or be told.
+        """
+        status = await super().poll()
+        if status is None and ports.are_scarce():
+            held = await asyncio.to_thread(ports.sockets, self.account.pw_uid)
+            if held > SOCKETS:
+                self.log.error("%s: all programs were ended, for they held %s sockets", self.user.name, held)
+                await asyncio.to_thread(accounts.end_processes, [self.account])
+                return await super().poll()
+        return status
 
     async def is_the_learner_s(self, port):
         """Wait until somebody listens at the port; return whether it is the learner alone, or the server has ended.
@@ -135,6 +154,7 @@ class ClassSpawner(LocalProcessSpawner):
             resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST, LARGEST))
             resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
             resource.setrlimit(resource.RLIMIT_NPROC, (PROCESSES, PROCESSES))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
         return preexec

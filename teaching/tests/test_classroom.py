@@ -441,6 +441,37 @@ def test_a_kernel_is_told_its_limits(trial):
     assert kernel.say(listens + "open('/proc/net/tcp').readlines()[1:]))").strip() == "1", "that of the server"
 
 
+HOARD = """
+import os, socket, sys
+for _ in range(5):
+    if not os.fork():
+        os.setsid()
+        held = []
+        try:
+            while len(held) < 4000:
+                held.append(socket.socket())
+                held[-1].bind(("0.0.0.0", 0))
+        finally:
+            while True:
+                os.read(0, 1) or __import__("time").sleep(60)
+"""
+
+
+@needs_a_machine
+def test_who_takes_the_ports_of_the_machine_is_ended_and_nobody_else(trial):
+    other = trial.learner("l2").kernel(LESSON)
+    kernel = trial.learner("l3").kernel(LESSON)
+    began = kernel.say(f"import subprocess, sys\nhoard = subprocess.Popen([sys.executable, '-c', {HOARD!r}])\nprint(1)")
+    assert began.strip() == "1" and processes(trial, "l3")
+    until(lambda: not processes(trial, "l3"))
+    assert re.search(
+        r"l3: all programs were ended, for they held \d{4,} sockets", (trial.folder / "hub/hub.log").read_text()
+    )
+    assert other.say("print(2)").strip() == "2"
+    until(lambda: not trial.learner("l3").server())
+    trial.learner("l3").start()
+
+
 @needs_a_machine
 def test_a_full_disk_loses_nothing(trial):
     """The home of this learner is a disk of its own, at first too small for the lessons."""
