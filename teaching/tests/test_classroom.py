@@ -417,7 +417,8 @@ def test_who_is_not_logged_in_fills_neither_memory_nor_the_hub_s_list_of_files(t
 @needs_a_machine
 def test_a_kernel_is_told_its_limits(trial):
     kernel = trial.learner("l3").kernel(LESSON)
-    threads = "import threading, time\nfor _ in range(600): threading.Thread(target=time.sleep, args=(1,)).start()"
+    threads = "import threading, time\nthreading.stack_size(1 << 17)  # or 300 of them would be out of memory\n"
+    threads += "for _ in range(600): threading.Thread(target=time.sleep, args=(3,)).start()"
     asks = {
         "x = bytearray(3 << 30)": "a kernel has 2.5 GB.*MemoryError",
         "import torch; x = torch.zeros(1 << 30)": "a kernel has 2.5 GB.*DefaultCPUAllocator",
