@@ -44,7 +44,7 @@ lab: $(READY)
 progress: $(READY)
 	@"$(RUN)" -m lessonkit.progress $(ARGS)
 
-# --quick: untouched editions of lessons that train, runs of records and a new lesson are left out. Those who build and
+# --quick: the untouched editions that take longest, runs of records and a new lesson are left out. Those who build and
 # record have done them, and where CI is set, as in .ci/run, nothing is left out.
 test: $(READY)
 	@"$(RUN)" -m coursebuild --check

@@ -1010,19 +1010,19 @@ for cpu, ms in evidence.timings().items():
 
 # %% tags=["hide-input"]
 # Prints the recorded quotients.
+AFTER = {"fused": "", "fused after F.layer_norm": ", after PyTorch's"}
 row_of("rows × D", [*(f"{rows}×{D}" for rows, D in ALL), "mean"])
 for cpu, ms in evidence.timings().items():
     print(cpu)
-    for threads in (1, 2):
-        for what, who in (("fused", ""), ("fused after F.layer_norm", ", after PyTorch's")):
-            if (what, threads, *ALL[0]) in ms:
-                ahead = quotients(ms, "F.layer_norm", what, threads)
-                mean = math.prod(ahead) ** (1 / len(ahead))
-                name = f"  {threads} thread{'s' * (threads > 1)}{who}"
-                row_of(name, [f"{item:.2f}" for item in (*ahead, mean)])
+    timed = [(n, what) for n in (1, 2) for what in AFTER if (what, n, *ALL[0]) in ms]
+    for threads, what in timed:
+        ahead = quotients(ms, "F.layer_norm", what, threads)
+        mean = math.prod(ahead) ** (1 / len(ahead))
+        name = f"  {threads} thread{'s' * (threads > 1)}{AFTER[what]}"
+        row_of(name, [f"{item:.2f}" for item in (*ahead, mean)])
 
 # %% [markdown]
-# So no loop has *one* time. After PyTorch's kernel the last cache holds changed lines of the memory that is written next, and a store past the caches has to clear them away, as we think. So mistrust also who came before:
+# So no loop has *one* time. After PyTorch's kernel the last cache holds changed lines of the memory that is written next, and a store past the caches has to clear them away, as we think. Who came before is one more thing to mistrust:
 #
 # ### Four traps of a timing
 #
